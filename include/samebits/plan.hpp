@@ -1,0 +1,122 @@
+// The operator: y = down(swiglu(gate(x), up(x))) and its gradients, sharded, the same bits on every layout.
+//
+//   Plan plan({.contract = parse_contract("sm90-v1"), .shape = {4096, 12288}, .max_tokens = 512});
+//   plan.forward({.x = x, .y = y, .weights = weights});
+//   plan.backward({.x = x, .dy = dy, .weights = weights, .dx = dx, .d_gate = ..., .d_up = ..., .d_down = ...});
+//
+// Operands are bf16, sizes 64-bit, views used where they lie. After construction forward and backward allocate nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "samebits/contract.hpp"
+#include "samebits/engine.hpp"
+#include "samebits/layout.hpp"
+#include "samebits/transport.hpp"
+#include "samebits/view.hpp"
+
+namespace samebits {
+
+// How the down projection is cut: by columns of I (ranks exchange covers of y) or by rows of H (ranks gather the
+// activation and each finishes its columns of y). `automatic`: columns where the TP degree cuts between leaves.
+enum class DownCut { automatic, columns, rows };
+
+// Whether a rank holds its weights cut one way or both; backward by rows needs both.
+enum class WeightCut { automatic, once, both };
+
+// How weight gradients cross context ranks, and how covers of y and dx cross tensor ranks. `automatic` chooses by bytes.
+enum class GradientReduction { automatic, gather_tokens, exchange_covers };
+enum class CoverExchange { automatic, one_shot, slice_owner };
+
+// The shard of the weights that one rank holds, in [out, in]. Intervals are the plan's (`Plan::shard`).
+struct Weights {
+  ConstView gate;          // [I_r, H]
+  ConstView up;            // [I_r, H]
+  ConstView down;          // [H, I_r]; not read by a forward-only plan that cuts down by rows
+  ConstView gate_columns;  // [I, H_r]; by rows with backward
+  ConstView up_columns;    // [I, H_r]; by rows with backward
+  ConstView down_rows;     // [H_r, I]; by rows
+};
+
+// What a forward leaves for its backward: [tokens of the context rank, I_r] each. Empty views mean the plan's own.
+struct Saved {
+  View gate;
+  View up;
+  View act;
+};
+
+struct PlanOptions {
+  Contract contract = parse_contract("bf16-tree-v1");
+  Shape shape{};
+  std::int64_t max_tokens = 0;       // of the whole sequence
+  std::int64_t max_rank_tokens = 0;  // of one context rank; 0: what an even or zigzag split gives it
+  Layout layout{};
+  std::shared_ptr<engine::Engine> engine;     // null: a CPU engine
+  std::shared_ptr<Transport> transport;       // null: one rank
+  bool backward = true;                       // false: an inference plan, with less memory
+  DownCut down = DownCut::automatic;
+  WeightCut weights = WeightCut::automatic;
+  GradientReduction gradient_reduction = GradientReduction::automatic;
+  CoverExchange cover_exchange = CoverExchange::automatic;
+  std::size_t one_shot_bytes = 1 << 20;       // `automatic`: covers up to this size a rank travel in one shot
+  bool control = false;  // moves the first split of the I and token axes: deliberately wrong, to show a check's power
+};
+
+struct ForwardArgs {
+  ConstView x;  // [local tokens, H]: the rank's tokens in global order, or its slice of them under sequence parallelism
+  View y;       // as x
+  Weights weights;
+  const TokenShards* shards = nullptr;  // null: `tokens` split evenly
+  std::int64_t tokens = -1;             // of the whole sequence; -1: x.rows when one rank holds them all
+  Saved saved{};
+  Queue queue{};
+};
+
+struct BackwardArgs {
+  ConstView x;
+  ConstView dy;
+  Weights weights;
+  View dx;      // empty: not wanted
+  View d_gate;  // [I_r, H], bf16 or f32; the three gradients are wanted together or not at all
+  View d_up;    // [I_r, H]
+  View d_down;  // [H, I_r], whichever way the forward cuts down
+  const TokenShards* shards = nullptr;
+  std::int64_t tokens = -1;
+  Saved saved{};
+  Queue queue{};
+};
+
+// What a rank holds. Without rows, hidden is the whole axis.
+struct RankShard {
+  int tp_rank = 0;
+  int cp_rank = 0;
+  Interval intermediate;  // rows of gate and up, columns of down
+  Interval hidden;        // by rows: columns of gate and up, rows of down
+};
+
+class Plan {
+ public:
+  explicit Plan(const PlanOptions& options);  // collective: every rank of the layout builds its plan
+  ~Plan();
+  Plan(Plan&&) noexcept;
+  Plan& operator=(Plan&&) noexcept;
+
+  void forward(const ForwardArgs& args);
+  void backward(const BackwardArgs& args);
+
+  const RankShard& shard() const;
+  DownCut down() const;                 // columns or rows, as chosen
+  bool holds_both_cuts() const;
+  std::size_t workspace_bytes() const;  // of the operator and of its engine
+
+  // Views of this rank's shard into whole weights.
+  Weights slice(const ConstView& gate, const ConstView& up, const ConstView& down) const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace samebits

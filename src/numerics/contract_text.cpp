@@ -138,6 +138,9 @@ void append_rule(ContractText& out, std::string_view name, const AxisRule& rule)
 ContractProblem parse_contract_text(std::string_view text, Contract& contract) {
   bool given[kFields] = {};
   ContractProblem problem;
+  if (!text.empty() && (text.back() == ',' || text.back() == ';')) {
+    return {text.substr(text.size() - 1), "a field is written name=value, and none follows here"};
+  }
   if (text.substr(0, kMagic.size()) == kMagic) {
     std::string_view rest = text;
     if (take(rest, ';') != kMagic) return {text.substr(0, 16), "the canonical string begins samebits/1;"};

@@ -1,5 +1,6 @@
 // The table of leaf arithmetics: a contract's leaf by name, one chain of it over an interval, literally.
-// To add a leaf: write leaf_NAME.hpp, add it to samebits::Leaf, and add its line in chain() and in group_of().
+// To add a leaf: write leaf_NAME.hpp, add it to samebits::Leaf, and add its line in chain() and in
+// group_of().
 #pragma once
 
 #include "numerics/leaf_fma.hpp"
@@ -14,24 +15,27 @@ SAMEBITS_HD constexpr int group_of(Leaf leaf) {
   return leaf == Leaf::sm90 ? kSm90Group : leaf == Leaf::gfx942 ? kGfx942Group : 1;
 }
 
-// acc continued over k in [begin, end), upward; a short last group is filled with +0. A leaf starts with acc = +0.
+// acc continued over k in [begin, end), upward; a short last group is filled with +0. A leaf starts with acc
+// = +0.
 template <class A, class B>
-SAMEBITS_HD constexpr float chain(Leaf leaf, float acc, std::int64_t begin, std::int64_t end, const A& a, const B& b) {
-  for (std::int64_t first = begin; first < end; first += leaf == Leaf::fma ? 1 : 16) {
-    const auto filled = [&](const auto& operand, std::int64_t k) -> Bf16 { return k < end ? operand(k) : Bf16{0}; };
-    switch (leaf) {
-      case Leaf::fma:
-        acc = fma_step(acc, a(first), b(first));
-        break;
-      case Leaf::sm90:
-        acc = sm90_step(acc, [&](int k) { return filled(a, first + k); }, [&](int k) { return filled(b, first + k); });
-        break;
-      case Leaf::gfx942:  // two groups of 8, the second chained on the first
-        for (int half = 0; half < 16; half += kGfx942Group) {
-          acc = gfx942_step(acc, [&](int k) { return filled(a, first + half + k); },
-                            [&](int k) { return filled(b, first + half + k); });
-        }
-        break;
+SAMEBITS_HD constexpr float chain(Leaf leaf, float acc, std::int64_t begin, std::int64_t end, const A& a,
+                                  const B& b) {
+  if (leaf == Leaf::fma) {
+    for (std::int64_t k = begin; k < end; ++k) acc = fma_step(acc, a(k), b(k));
+    return acc;
+  }
+  for (std::int64_t first = begin; first < end; first += 16) {
+    Bf16 x[16] = {}, y[16] = {};
+    for (int k = 0; k < 16 && first + k < end; ++k) {
+      x[k] = a(first + k);
+      y[k] = b(first + k);
+    }
+    const auto from = [](const Bf16* group) { return [group](int k) { return group[k]; }; };
+    if (leaf == Leaf::sm90) {
+      acc = sm90_step(acc, from(x), from(y));
+    } else {  // two groups of 8, the second chained on the first
+      acc = gfx942_step(acc, from(x), from(y));
+      acc = gfx942_step(acc, from(x + kGfx942Group), from(y + kGfx942Group));
     }
   }
   return acc;

@@ -13,29 +13,30 @@ inline constexpr int kGfx942Group = 8;
 
 template <class A, class B>
 SAMEBITS_HD constexpr float gfx942_step(float acc, const A& a, const B& b) {
-  if (const Specials specials = special_sum(acc, kGfx942Group, a, b, true); specials.found) return specials.value;
+  if (const Specials specials = special_sum(acc, kGfx942Group, a, b, true); specials.found)
+    return specials.value;
 
+  Significand product[kGfx942Group];
   bool any = false;
   int top = 0;
   for (int k = 0; k < kGfx942Group; ++k) {
-    const Significand x = significand_of(a(k)), y = significand_of(b(k));
-    if (x.value * y.value == 0) continue;
-    const int exponent = x.exponent + y.exponent;
-    top = any && top > exponent ? top : exponent;
+    product[k] = product_of(a(k), b(k));
+    if (product[k].value == 0) continue;
+    if (!any || product[k].exponent > top) top = product[k].exponent;
     any = true;
   }
   if (!any) return acc + 0.0f;  // -0 becomes +0
 
   // The dot of the products, each truncated toward zero to a multiple of 2^(top - 24).
   std::int64_t dot = 0;
-  for (int k = 0; k < kGfx942Group; ++k) {
-    const Significand x = significand_of(a(k)), y = significand_of(b(k));
-    dot += truncated_shift(x.value * y.value, top - (x.exponent + y.exponent) - 10);
+  for (const Significand& term : product) {
+    if (term.value != 0) dot += truncated_shift(term.value * (1 << 10), top - term.exponent);
   }
   const Significand c = significand_of(acc);
   const int common = top > c.exponent ? top : c.exponent;
   // Both in units of 2^(common - 31): the dot floored there, acc floored to a multiple of 2^(common - 24).
-  const std::int64_t sum = floored_shift(dot, common - top - 7) + floored_shift(c.value, common - c.exponent - 1) * 128;
+  const std::int64_t sum =
+      floored_shift(dot * 128, common - top) + floored_shift(c.value * 2, common - c.exponent) * 128;
   return nearest_f32(sum, common - 31);
 }
 

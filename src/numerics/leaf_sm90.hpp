@@ -1,4 +1,5 @@
-// Leaf arithmetic `sm90`: D16, what one Hopper bf16 k16 step computes (docs/numerics.md section 3), in integers.
+// Leaf arithmetic `sm90`: D16, what one Hopper bf16 k16 step computes (docs/numerics.md section 3), in
+// integers.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +18,17 @@ SAMEBITS_HD constexpr float sm90_step(float acc, const A& a, const B& b) {
   if (const Specials specials = special_sum(acc, kSm90Group, a, b); specials.found) return specials.value;
 
   const Significand c = significand_of(acc);  // c.value * 2^(c.exponent - 23)
+  Significand product[kSm90Group];
   int top = c.value == 0 ? kZeroExponent : c.exponent;
   for (int k = 0; k < kSm90Group; ++k) {
-    const Significand x = significand_of(a(k)), y = significand_of(b(k));
-    const int exponent = x.value * y.value == 0 ? kZeroExponent : x.exponent + y.exponent;
-    if (exponent > top) top = exponent;
+    product[k] = product_of(a(k), b(k));
+    if (product[k].value == 0) product[k].exponent = kZeroExponent;
+    if (product[k].exponent > top) top = product[k].exponent;
   }
-  // Each term in units of 2^(top - 25), truncated toward zero: below 2^27, so the sum of seventeen is exact.
-  std::int64_t sum = truncated_shift(c.value, top - c.exponent - 2);
-  for (int k = 0; k < kSm90Group; ++k) {
-    const Significand x = significand_of(a(k)), y = significand_of(b(k));
-    sum += truncated_shift(x.value * y.value, top - (x.exponent + y.exponent) - 11);
-  }
+  // Each term truncated toward zero to a multiple of 2^(top - 25): below 2^27 of them, so the sum of
+  // seventeen is exact.
+  std::int64_t sum = truncated_shift(c.value * (1 << 2), c.value == 0 ? 0 : top - c.exponent);
+  for (const Significand& term : product) sum += truncated_shift(term.value * (1 << 11), top - term.exponent);
   return toward_zero_f32(sum, top - 25);
 }
 

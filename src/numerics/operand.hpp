@@ -1,5 +1,5 @@
-// What the matrix-core leaves see of an operand: an integer significand and an exponent, and the integer shifts and
-// roundings that put exact sums back into f32.
+// What the matrix-core leaves see of an operand: an integer significand and an exponent, and the integer
+// shifts and roundings that put exact sums back into f32.
 #pragma once
 
 #include <cstdint>
@@ -28,16 +28,20 @@ SAMEBITS_HD constexpr Significand significand_of(float x) {
   return {(u >> 31) != 0 ? -magnitude : magnitude, field == 0 ? -126 : field - 127};
 }
 
-// value * 2^-shift, truncated toward zero; a negative shift is exact (the callers' values leave room for it).
-SAMEBITS_HD constexpr std::int64_t truncated_shift(std::int64_t value, int shift) {
-  if (shift <= 0) return value * (std::int64_t{1} << -shift);
-  if (shift > 62) return 0;
-  return value < 0 ? -(-value >> shift) : value >> shift;
+// The exact product of two bf16: value * 2^(exponent - 14), not renormalised.
+SAMEBITS_HD constexpr Significand product_of(Bf16 a, Bf16 b) {
+  const Significand x = significand_of(a), y = significand_of(b);
+  return {x.value * y.value, x.exponent + y.exponent};
 }
 
-// value * 2^-shift, rounded toward minus infinity.
+// value * 2^-shift, truncated toward zero; |value| < 2^62, shift >= 0.
+SAMEBITS_HD constexpr std::int64_t truncated_shift(std::int64_t value, int shift) {
+  const std::int64_t magnitude = (value < 0 ? -value : value) >> (shift > 62 ? 62 : shift);
+  return value < 0 ? -magnitude : magnitude;
+}
+
+// value * 2^-shift, rounded toward minus infinity; |value| < 2^62, shift >= 0.
 SAMEBITS_HD constexpr std::int64_t floored_shift(std::int64_t value, int shift) {
-  if (shift <= 0) return value * (std::int64_t{1} << -shift);
   return value >> (shift > 62 ? 62 : shift);
 }
 
@@ -49,7 +53,8 @@ SAMEBITS_HD constexpr int bit_length(std::uint64_t x) {
   return length;
 }
 
-// magnitude * 2^exponent as f32. `nearest`: ties to even; otherwise toward zero. Overflow is infinity, zero is +0.
+// magnitude * 2^exponent as f32. `nearest`: ties to even; otherwise toward zero. Overflow is infinity, zero
+// is +0.
 SAMEBITS_HD constexpr float pack_f32(bool negative, std::uint64_t magnitude, int exponent, bool nearest) {
   if (magnitude == 0) return 0.0f;
   // The last kept bit: 23 below the leading one, but never below 2^-149.
@@ -76,7 +81,8 @@ SAMEBITS_HD constexpr float pack_f32(bool negative, std::uint64_t magnitude, int
   if (kept < 0x800000u) return from_bits(sign | static_cast<std::uint32_t>(kept));  // subnormal: last == -149
   const int field = last + 23 + 127;
   if (field >= 255) return from_bits(sign | 0x7F800000u);
-  return from_bits(sign | (static_cast<std::uint32_t>(field) << 23) | (static_cast<std::uint32_t>(kept) & 0x7FFFFFu));
+  return from_bits(sign | (static_cast<std::uint32_t>(field) << 23) |
+                   (static_cast<std::uint32_t>(kept) & 0x7FFFFFu));
 }
 
 SAMEBITS_HD constexpr std::uint64_t magnitude_of(std::int64_t value) {
@@ -100,24 +106,24 @@ struct Specials {
 
 // `overflows`: a finite product of magnitude 2^128 or more counts as infinity.
 template <class A, class B>
-SAMEBITS_HD constexpr Specials special_sum(float acc, int count, const A& a, const B& b, bool overflows = false) {
+SAMEBITS_HD constexpr Specials special_sum(float acc, int count, const A& a, const B& b,
+                                           bool overflows = false) {
   constexpr std::uint32_t kInf = 0x7F800000u;
   bool nan = is_nan_bits(bits(acc));
   bool plus = bits(acc) == kInf, minus = bits(acc) == (kInf | 0x80000000u);
   for (int k = 0; k < count; ++k) {
     const Bf16 x = a(k), y = b(k);
-    const bool x_top = (x & 0x7F80) == 0x7F80, y_top = (y & 0x7F80) == 0x7F80;
-    const bool negative = ((x ^ y) & 0x8000) != 0;
-    bool infinite = x_top || y_top;
+    bool infinite = (x & 0x7F80) == 0x7F80 || (y & 0x7F80) == 0x7F80;
     if (infinite) {
       nan = nan || (x & 0x7FFF) > 0x7F80 || (y & 0x7FFF) > 0x7F80;  // a NaN operand
       nan = nan || (x & 0x7FFF) == 0 || (y & 0x7FFF) == 0;          // infinity times zero
     } else if (overflows) {
-      const Significand s = significand_of(x), t = significand_of(y);
-      const int exponent = s.exponent + t.exponent;
-      infinite = exponent >= 128 || (exponent == 127 && detail::magnitude_of(s.value * t.value) >= 2 * 0x4000u);
-      if (s.value * t.value == 0) infinite = false;
+      const Significand p = product_of(x, y);
+      const std::int64_t two = 2 << 14;
+      infinite =
+          p.value != 0 && (p.exponent >= 128 || (p.exponent == 127 && (p.value >= two || p.value <= -two)));
     }
+    const bool negative = ((x ^ y) & 0x8000) != 0;
     plus = plus || (infinite && !negative);
     minus = minus || (infinite && negative);
   }

@@ -46,20 +46,23 @@ struct Inputs {
 };
 
 struct Outputs {
-  std::vector<Bf16> y, dx;                       // [M, H]
-  std::vector<Bf16> d_gate, d_up, d_down;        // [I, H], [I, H], [H, I]
-  std::vector<float> d_gate_f32, d_up_f32, d_down_f32;  // the same gradients asked for as f32
+  std::vector<Bf16> y, dx;                                       // [M, H]
+  std::vector<Bf16> d_gate, d_up, d_down;                        // [I, H], [I, H], [H, I]
+  std::vector<float> d_gate_f32, d_up_f32, d_down_f32;           // the same gradients asked for as f32
   std::vector<Bf16> gate, up, act, d_act, d_gate_pre, d_up_pre;  // [M, I]: G, U, A, dA, dG, dU
 };
-Outputs evaluate(const Contract& contract, const Trees& trees, const Inputs& inputs, bool backward = true);
+// Threads share the elements; results do not depend on their number.
+Outputs evaluate(const Contract& contract, const Trees& trees, const Inputs& inputs, bool backward = true,
+                 int threads = 1);
 
-// Single elements of a block too large to evaluate whole: one token's y and dx, and rows of I of the weight gradients
-// (d_gate and d_up rows `i`, d_down columns `i`). Threads share the work; results do not depend on their number.
+// Single elements of a block too large to evaluate whole: one token's y and dx, and rows of I of the weight
+// gradients (d_gate and d_up rows `i`, d_down columns `i`). Threads share the work; results do not depend on
+// their number.
 struct Samples {
   std::vector<Bf16> y, dx;                 // [H] of the token
   std::vector<Bf16> d_gate, d_up, d_down;  // [rows.size(), H], d_down transposed
 };
-Samples evaluate_samples(const Contract& contract, const Trees& trees, const Inputs& inputs, std::int64_t token,
-                         std::span<const std::int64_t> rows, bool backward, int threads);
+Samples evaluate_samples(const Contract& contract, const Trees& trees, const Inputs& inputs,
+                         std::int64_t token, std::span<const std::int64_t> rows, bool backward, int threads);
 
 }  // namespace samebits::reference

@@ -1,0 +1,7 @@
+#pragma once
+
+namespace samebits {
+
+inline constexpr const char* kVersion = "0.1.0";
+
+}  // namespace samebits

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# clang-tidy over the sources that the given build compiled (default: build).
+# usage: bash scripts/lint.sh [BUILD]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=${1:-build}
+# Files that have not changed since they were last found clean are skipped.
+stamps=$build/lint
+mkdir -p "$stamps"
+headers=$(git ls-files '*.hpp' .clang-tidy | xargs cat | sha256sum | cut -c1-16)
+todo=()
+for file in $(git ls-files 'src/*.cpp' 'tools/*.cpp' | grep -v '/kernels_avx'); do
+  stamp=$stamps/$( { echo "$headers"; cat "$file"; } | sha256sum | cut -c1-32)
+  [ -e "$stamp" ] || todo+=("$file:$stamp")
+done
+[ ${#todo[@]} -eq 0 ] && exit 0
+printf '%s\n' "${todo[@]}" | xargs -P "$(nproc)" -I{} bash -c '
+  entry="{}"; file=${entry%%:*}; stamp=${entry#*:}
+  clang-tidy-14 -p "'"$build"'" --quiet --warnings-as-errors="*" "$file" 2>/dev/null && touch "$stamp"'

@@ -1,0 +1,21 @@
+# Sourced by the other scripts: installs Debian packages that are missing, as root or through sudo, or says how.
+
+need_packages() {
+  local missing=() package
+  for package in "$@"; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+  done
+  [ ${#missing[@]} -eq 0 ] && return 0
+  if [ "$(id -u)" -eq 0 ]; then
+    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
+    sudo apt-get update -qq && sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  else
+    echo "samebits: these packages are missing; install them with:" >&2
+    echo "  sudo apt-get install ${missing[*]}" >&2
+    exit 3
+  fi
+}
+
+build_packages=(g++ cmake ninja-build libfmt-dev nlohmann-json3-dev libcli11-dev libxxhash-dev libopenblas0-pthread)
+test_packages=(libgtest-dev libmpfr-dev clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 python3 python3-venv)

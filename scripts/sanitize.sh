@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# The tests on a build with sanitizers, with fewer rounds.
+# usage: bash scripts/sanitize.sh address,undefined|thread
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/packages.sh
+need_packages "${build_packages[@]}" "${test_packages[@]}"
+
+kind=$1
+build=build-${kind%%,*}
+printf '\n== %s\n' "$kind sanitizer"
+cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSAMEBITS_SANITIZE="$kind" -DSAMEBITS_TESTS=ON >/dev/null
+cmake --build "$build"
+export SAMEBITS_ROUNDS=8 UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_stack_use_after_return=1
+ctest --test-dir "$build" --output-on-failure -j "$(nproc)" -LE slow

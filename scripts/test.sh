@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Builds everything and runs every test: format, lint, unit, invariance, accuracy, golden, failure, package.
+# usage: bash scripts/test.sh [arguments of ctest, for instance -R invariance]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/packages.sh
+
+need_packages "${build_packages[@]}" "${test_packages[@]}"
+step() { printf '\n== %s\n' "$*"; }
+
+step "format"
+git ls-files '*.cpp' '*.hpp' | xargs clang-format-14 --dry-run -Werror
+
+step "build"
+cmake -S . -B build -G Ninja -DSAMEBITS_TESTS=ON >/dev/null
+cmake --build build
+
+step "lint"
+bash scripts/lint.sh build
+
+step "tests"
+if [ ! -x build/venv/bin/python3 ]; then
+  python3 -m venv build/venv
+  build/venv/bin/pip install -q numpy ml-dtypes safetensors
+fi
+PATH="$PWD/build/venv/bin:$PATH" ctest --test-dir build --output-on-failure -j "$(nproc)" "$@"

@@ -1,0 +1,58 @@
+#include "engine/cpu/program.hpp"
+
+#include <algorithm>
+
+#include "numerics/walk.hpp"
+#include "samebits/error.hpp"
+
+namespace samebits::engine::cpu {
+
+void Program::reserve(const numerics::AxisTree& longest) {
+  // Every leaf but an axis' last is at least half of the rule's length, less one granule; every piece is at least 16 k or
+  // ends a leaf.
+  const std::int64_t length = longest.length;
+  const std::int64_t shortest = longest.rule.rule == Rule::halve
+                                    ? std::max<std::int64_t>(length >> std::min<std::int64_t>(longest.rule.value, 40), longest.granule)
+                                    : std::max(longest.rule.value / 2, longest.granule);
+  const std::int64_t leaves = std::min(length, 2 * (length / std::max<std::int64_t>(shortest / 2, 1)) + 4);
+  const std::int64_t chunks = length / (kChunk / 2) + 4;
+  pieces_.reserve(static_cast<std::size_t>(leaves + chunks));
+  chunks_.reserve(static_cast<std::size_t>(chunks));
+}
+
+std::size_t Program::bytes() const { return pieces_.capacity() * sizeof(Piece) + chunks_.capacity() * sizeof(Chunk); }
+
+void Program::add_leaf(std::int64_t begin, std::int64_t end, int merges, bool aligned_pieces) {
+  for (std::int64_t at = begin; at < end;) {
+    const bool full = chunks_.empty() || chunks_.back().k + std::min<std::int64_t>(16, end - at) > kChunk ||
+                      (aligned_pieces && chunks_.back().k % 16 != 0);
+    if (full) chunks_.push_back({at, 0, static_cast<int>(pieces_.size()), 0, nodes_});
+    Chunk& chunk = chunks_.back();
+    std::int64_t length = std::min<std::int64_t>(end - at, kChunk - chunk.k);
+    if (at + length < end) length = length / 16 * 16;
+    const bool closes = at + length == end;
+    pieces_.push_back({chunk.k, chunk.k + static_cast<int>(length), at == begin, closes, closes ? merges : 0});
+    chunk.k += static_cast<int>(length);
+    ++chunk.pieces;
+    at += length;
+  }
+  highest_ = std::max(highest_, nodes_ + 1);
+  nodes_ += 1 - merges;
+}
+
+void Program::build(const numerics::AxisTree& tree, std::span<const Interval> held, bool aligned_pieces) {
+  pieces_.clear();
+  chunks_.clear();
+  nodes_ = 0;
+  highest_ = 0;
+  std::int64_t before = 0;  // local position of the interval
+  for (const Interval& interval : held) {
+    const bool legal = numerics::for_each_leaf(tree, interval.begin, interval.end, [&](const numerics::WalkStep& leaf) {
+      add_leaf(leaf.begin - interval.begin + before, leaf.end - interval.begin + before, leaf.merges, aligned_pieces);
+    });
+    if (!legal) throw Error(ErrorCode::internal, "a shard of an axis cuts inside a leaf");
+    before += interval.length();
+  }
+}
+
+}  // namespace samebits::engine::cpu

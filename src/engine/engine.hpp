@@ -1,0 +1,131 @@
+// The engine interface: the stages of the block on one processor, each leaving covers or finished tensors.
+// Stages, not GEMMs, so that an engine may fuse inside one and prepare operands as it likes. No stage moves a bit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "numerics/tree.hpp"
+#include "samebits/contract.hpp"
+#include "samebits/engine.hpp"
+#include "samebits/layout.hpp"
+#include "samebits/transport.hpp"
+#include "samebits/view.hpp"
+
+namespace samebits::engine {
+
+// What a prepared block knows of its plan. Trees are those of the whole (unsharded) axes.
+struct Problem {
+  Contract contract;
+  numerics::AxisTree hidden;
+  numerics::AxisTree intermediate;
+  numerics::AxisTree tokens;  // its length is the largest that a call may have
+  std::int64_t rank_tokens = 0;        // most rows of any activation
+  std::int64_t intermediate_held = 0;  // most columns of any [tokens, I] operand
+  bool backward = true;
+};
+
+// Tree nodes of a [rows, cols] result over one shard of an axis, lowest node first. Node type is the contract's.
+struct CoverView {
+  void* data = nullptr;
+  std::int64_t nodes = 0;
+  std::int64_t row_stride = 0;   // elements
+  std::int64_t node_stride = 0;  // elements
+};
+
+// A contraction ends in a cover (the shard's nodes) or, when the shard is the whole axis, in the finished tensor.
+struct Sink {
+  CoverView cover{};
+  View out{};
+  bool finishes() const { return out.data != nullptr || cover.data == nullptr; }
+};
+
+struct GateUp {
+  ConstView x;         // [M, H]
+  ConstView gate, up;  // [I_r, H]
+  View gate_out, up_out, act;  // [M, I_r]
+};
+
+struct Down {
+  ConstView act;   // [M, axis]
+  ConstView down;  // [N, axis]
+  Interval axis;   // of I
+  Sink sink;       // [M, N]
+};
+
+struct DAct {
+  ConstView dy;           // [M, H]
+  ConstView down;         // [H, I_r]
+  ConstView gate, up;     // [M, I_r], saved
+  View d_gate, d_up;      // [M, I_r]: dG and dU
+};
+
+struct DHidden {
+  ConstView d_gate, d_up;  // [M, axis]
+  ConstView gate, up;      // [axis, N]
+  Interval axis;           // of I
+  View dx;                 // [M, N], finished
+};
+
+struct DHiddenLane {
+  ConstView d;       // [M, axis]: dG or dU
+  ConstView weight;  // [axis, N]: gate or up
+  Interval axis;
+  CoverView cover;
+};
+
+// d[r, c] = sum over tokens of left[t, r] * right[t, c].
+struct DWeight {
+  ConstView left;   // [tokens held, R]
+  ConstView right;  // [tokens held, C]
+  numerics::AxisTree tokens;           // the tree of all tokens
+  std::span<const Interval> held;      // which of them the operands hold, ascending
+  Sink sink;                           // [R, C]; the finished tensor may be f32
+};
+
+// One node of a finish: where its [rows, cols] values lie.
+struct FinishNode {
+  const void* data = nullptr;
+  std::int64_t row_stride = 0;
+  int merges = 0;  // of the stack after this node is pushed
+};
+
+// Covers that tile the axis to a tensor. `up` is empty but for dX, whose two lanes are added (contract.lanes).
+struct Finish {
+  std::span<const FinishNode> nodes;
+  std::span<const FinishNode> up;
+  View out;
+};
+
+// A block prepared on an engine: owns its workspace; allocates and synchronises nothing in a stage.
+class Block {
+ public:
+  virtual ~Block() = default;
+  virtual void gate_up(const GateUp& stage, Queue queue) = 0;
+  virtual void down(const Down& stage, Queue queue) = 0;
+  virtual void d_act(const DAct& stage, Queue queue) = 0;
+  virtual void d_hidden(const DHidden& stage, Queue queue) = 0;
+  virtual void d_hidden_lane(const DHiddenLane& stage, Queue queue) = 0;
+  virtual void d_weight(const DWeight& stage, Queue queue) = 0;
+  virtual void finish(const Finish& stage, Queue queue) = 0;
+  virtual std::size_t workspace_bytes() const = 0;
+};
+
+using Memory = std::unique_ptr<void, void (*)(void*)>;
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  virtual std::string name() const = 0;
+  virtual Device device() const = 0;
+  // Throws Error(refused) for a contract this engine cannot run.
+  virtual std::unique_ptr<Block> prepare(const Problem& problem) = 0;
+  virtual Memory allocate(std::size_t bytes) = 0;
+  // Any strides; same shape and dtype. Moves bits, rounds nothing.
+  virtual void copy(const View& to, const ConstView& from, Queue queue) = 0;
+};
+
+}  // namespace samebits::engine

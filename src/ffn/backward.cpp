@@ -1,0 +1,83 @@
+// dX and the weight gradients from dY and what forward saved, top to bottom.
+#include <fmt/format.h>
+
+#include "ffn/plan_impl.hpp"
+#include "samebits/error.hpp"
+
+namespace samebits {
+
+void Plan::Impl::check_gradients(const BackwardArgs& args) const {
+  const std::int64_t held = shard.intermediate.length(), hidden = options.shape.hidden;
+  const View* const views[] = {&args.d_gate, &args.d_up, &args.d_down};
+  const char* const names[] = {"d_gate", "d_up", "d_down"};
+  for (int i = 0; i < 3; ++i) {
+    View view = *views[i];
+    if (view.dtype == DType::f32) view.dtype = DType::bf16;  // both are legal
+    check_view(names[i], view, i == 2 ? hidden : held, i == 2 ? held : hidden);
+  }
+  if (args.d_up.dtype != args.d_gate.dtype || args.d_down.dtype != args.d_gate.dtype) {
+    throw Error(ErrorCode::invalid_argument, "d_gate, d_up and d_down have one dtype");
+  }
+}
+
+void Plan::Impl::backward(const BackwardArgs& args) {
+  if (!options.backward) throw Error(ErrorCode::invalid_argument, "the plan was made without backward");
+  const Call call = begin_call(args.shards, args.tokens, args.dy.rows, args.queue);
+  const std::int64_t hidden = options.shape.hidden, intermediate = options.shape.intermediate;
+  const bool wants_gradients = args.d_gate.rows + args.d_up.rows + args.d_down.rows > 0;
+  const bool wants_dx = args.dx.cols > 0;
+  check_view("x", args.x, call.slice.length(), hidden);
+  check_view("dy", args.dy, call.slice.length(), hidden);
+  if (wants_dx) check_view("dx", args.dx, call.slice.length(), hidden);
+  if (wants_gradients) check_gradients(args);
+  check_weights(args.weights, true);
+  const Saved saved = saved_for(call, args.saved);
+  const View dg = ffn::packed(d_gate, call.held, shard.intermediate.length());
+  const View du = ffn::packed(d_up, call.held, shard.intermediate.length());
+
+  const ConstView dy = gathered_tokens(args.dy, dy_tokens, call);  // [held, H]
+  block->d_act({dy, args.weights.down, saved.gate, saved.up, dg, du}, call.queue);
+
+  if (wants_dx && !sharded()) {
+    block->d_hidden({dg, du, args.weights.gate, args.weights.up, {0, intermediate}, args.dx}, call.queue);
+  } else if (wants_dx) {
+    const View dx = output_or_staging(args.dx);
+    if (by_rows()) {
+      const View all_gate = ffn::packed(wide, call.held, intermediate), all_up = ffn::packed(wide_up, call.held, intermediate);
+      gather_intermediate->all_rows(dg, all_gate, call.queue);
+      gather_intermediate->all_rows(du, all_up, call.queue);
+      const View mine = ffn::packed(part, call.held, shard.hidden.length());
+      block->d_hidden({all_gate, all_up, args.weights.gate_columns, args.weights.up_columns, {0, intermediate}, mine}, call.queue);
+      distribute_columns(mine, dx, call);
+    } else {
+      block->d_hidden_lane({dg, args.weights.gate, shard.intermediate, covers->cover()}, call.queue);
+      covers->exchange(0, call.held, call.queue);
+      block->d_hidden_lane({du, args.weights.up, shard.intermediate, covers->cover()}, call.queue);
+      covers->exchange(1, call.held, call.queue);
+      covers->finish(2, call.held, dx, *block, call.queue);
+    }
+    deliver(args.dx, dx, call);
+  }
+
+  if (!wants_gradients) return;
+  const ConstView x = gathered_tokens(args.x, x_tokens, call);
+  numerics::AxisTree tokens = token_axis;
+  tokens.length = call.shards->tokens;
+  reduction->begin(tokens, *call.shards);
+  using Slot = ffn::TokenReduction::Slot;
+  const ConstView all_x = reduction->operand(Slot::kX, packed_operand(x, call), call.queue);
+  reduction->reduce(reduction->operand(Slot::kGate, dg, call.queue), all_x, args.d_gate, *block, call.queue);
+  reduction->reduce(reduction->operand(Slot::kUp, du, call.queue), all_x, args.d_up, *block, call.queue);
+  const ConstView all_dy = reduction->operand(Slot::kDy, packed_operand(dy, call), call.queue);
+  reduction->reduce(all_dy, reduction->operand(Slot::kAct, saved.act, call.queue), args.d_down, *block, call.queue);
+}
+
+// What travels between context ranks is packed.
+ConstView Plan::Impl::packed_operand(const ConstView& operand, const Call& call) {
+  if (ranks.cp == 1 || operand.contiguous()) return operand;
+  const View copy = ffn::packed(pack, operand.rows, operand.cols);
+  engine->copy(copy, operand, call.queue);
+  return copy;
+}
+
+}  // namespace samebits

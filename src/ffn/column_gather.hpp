@@ -1,0 +1,37 @@
+// Tensor ranks hold column blocks of a [rows, whole] matrix; each comes to hold all columns: of all rows, or of its
+// slice of the rows (sequence parallelism).
+#pragma once
+
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "ffn/ranks.hpp"
+#include "ffn/workspace.hpp"
+
+namespace samebits::ffn {
+
+class ColumnGather {
+ public:
+  // `cuts`: tp + 1 boundaries of the columns.
+  ColumnGather(std::vector<std::int64_t> cuts, Ranks& ranks, engine::Engine& engine, Workspace& workspace,
+               std::int64_t most_rows);
+
+  // `block` is packed, [rows, this rank's columns]; `out` is [rows, whole].
+  void all_rows(const ConstView& block, const View& out, Queue queue);
+  // `out` is [this rank's slice of the rows, whole].
+  void own_rows(const ConstView& block, const View& out, Queue queue);
+
+ private:
+  std::int64_t width(int rank) const {
+    return cuts_[static_cast<std::size_t>(rank) + 1] - cuts_[static_cast<std::size_t>(rank)];
+  }
+  void place(std::int64_t rows, const View& out, Queue queue);
+
+  std::vector<std::int64_t> cuts_;
+  Ranks& ranks_;
+  engine::Engine& engine_;
+  View staging_{};  // the blocks as they arrive, one behind the other
+  std::vector<std::size_t> send_bytes_, receive_bytes_;
+};
+
+}  // namespace samebits::ffn

@@ -1,0 +1,157 @@
+#include "samebits/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ffn/handshake.hpp"
+#include "ffn/plan_impl.hpp"
+#include "layout/cuts.hpp"
+#include "numerics/walk.hpp"
+#include "samebits/error.hpp"
+
+namespace samebits {
+namespace {
+
+void check_options(const PlanOptions& o) {
+  if (o.shape.hidden < 1 || o.shape.intermediate < 1) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("shape {}x{}: hidden and intermediate size count from 1", o.shape.hidden, o.shape.intermediate));
+  }
+  if (o.max_tokens < 0 || o.max_rank_tokens < 0) {
+    throw Error(ErrorCode::invalid_argument, fmt::format("{} tokens: a count is not negative", std::min(o.max_tokens, o.max_rank_tokens)));
+  }
+  // Everything a plan indexes: activations of all tokens with a tree's worth of nodes, and the weights.
+  const std::int64_t widest = std::max(o.shape.hidden, o.shape.intermediate);
+  ffn::checked_bytes(o.max_tokens, widest, 1024);
+  ffn::checked_bytes(o.shape.hidden, o.shape.intermediate, 1024);
+}
+
+// Columns where the TP degree cuts between leaves, rows elsewhere.
+DownCut choose_down(const PlanOptions& o, const numerics::AxisTree& intermediate, const std::vector<std::int64_t>& leaf_cuts) {
+  if (o.down == DownCut::rows) return o.layout.tp > 1 ? DownCut::rows : DownCut::columns;
+  if (!leaf_cuts.empty()) return DownCut::columns;
+  if (o.down == DownCut::automatic) return DownCut::rows;
+  const std::int64_t leaves = numerics::count_leaves(intermediate);
+  throw Error(ErrorCode::refused,
+              fmt::format("down cut by columns over tp{}: the contract's tree of I={} has {} {}, so a cut would fall inside "
+                          "one; tp {} cut between leaves, or cut down by rows",
+                          o.layout.tp, o.shape.intermediate, leaves, leaves == 1 ? "leaf" : "leaves",
+                          layout::legal_degrees(intermediate)));
+}
+
+}  // namespace
+
+Plan::Impl::Impl(const PlanOptions& given)
+    : options(given), engine(given.engine ? given.engine : make_cpu_engine()), workspace(*engine) {
+  check_options(options);
+  const Contract& contract = options.contract;
+  const Shape& shape = options.shape;
+  hidden_axis = numerics::axis_tree(contract, contract.hidden, shape.hidden);
+  intermediate_axis = numerics::axis_tree(contract, contract.intermediate, shape.intermediate);
+  token_axis = numerics::axis_tree(contract, contract.tokens, options.max_tokens);
+  intermediate_axis.moved = token_axis.moved = options.control;
+
+  ranks = ffn::make_ranks(options.layout, options.transport);
+  const int tp = ranks.tp;
+  if (options.max_rank_tokens == 0) {
+    options.max_rank_tokens = std::min(options.max_tokens, 2 * ((options.max_tokens + 2 * ranks.cp - 1) / (2 * ranks.cp)));
+  }
+  std::vector<std::int64_t> cuts = layout::leaf_cuts(intermediate_axis, tp);
+  down = choose_down(options, intermediate_axis, cuts);
+  intermediate_cuts = by_rows() ? layout::even_cuts(shape.intermediate, tp) : std::move(cuts);
+  hidden_cuts = layout::even_cuts(shape.hidden, tp);
+  both_cuts = options.weights == WeightCut::both || (options.weights == WeightCut::automatic && by_rows() && options.backward);
+  if (by_rows() && options.backward && !both_cuts) {
+    throw Error(ErrorCode::refused,
+                fmt::format("backward over tp{} with down cut by rows reads gate and up by columns too: hold the weights cut both "
+                            "ways (weights both), or cut down by columns",
+                            tp));
+  }
+  const auto t = static_cast<std::size_t>(ranks.tp_rank);
+  shard.tp_rank = ranks.tp_rank;
+  shard.cp_rank = ranks.cp_rank;
+  shard.intermediate = {intermediate_cuts[t], intermediate_cuts[t + 1]};
+  shard.hidden = by_rows() ? Interval{hidden_cuts[t], hidden_cuts[t + 1]} : Interval{0, shape.hidden};
+  ffn::shake_hands(options, down, *ranks.all);
+
+  const std::int64_t held = shard.intermediate.length(), tokens = options.max_rank_tokens;
+  block = engine->prepare({contract, hidden_axis, intermediate_axis, token_axis, tokens,
+                           by_rows() ? shape.intermediate : held, options.backward});
+  gate = workspace.matrix(tokens, held);
+  up = workspace.matrix(tokens, held);
+  act = workspace.matrix(tokens, held);
+  if (options.backward) {
+    d_gate = workspace.matrix(tokens, held);
+    d_up = workspace.matrix(tokens, held);
+  }
+  if (ranks.tp > 1 || ranks.cp > 1) pack = workspace.matrix(tokens, shape.hidden);
+  if (sharded() && options.layout.sequence_parallel) {
+    x_tokens = workspace.matrix(tokens, shape.hidden);
+    if (options.backward) dy_tokens = workspace.matrix(tokens, shape.hidden);
+  }
+  if (sharded() && !by_rows()) {
+    covers.emplace(options, intermediate_axis, intermediate_cuts, ranks, *engine, workspace, options.backward ? 2 : 1, tokens);
+  }
+  if (by_rows()) {
+    wide = workspace.matrix(tokens, shape.intermediate);
+    if (options.backward) wide_up = workspace.matrix(tokens, shape.intermediate);
+    part = workspace.matrix(tokens, shard.hidden.length());
+    gather_intermediate.emplace(intermediate_cuts, ranks, *engine, workspace, tokens);
+    gather_hidden.emplace(hidden_cuts, ranks, *engine, workspace, tokens);
+  }
+  if (options.backward) reduction.emplace(options, ranks, *engine, workspace, held);
+  token_bytes.resize(static_cast<std::size_t>(ranks.tp));
+  even_shards = TokenShards::contiguous(options.max_tokens, ranks.cp);
+  for (auto& intervals : even_shards.of_rank) intervals.reserve(1);
+}
+
+ConstView Plan::Impl::gathered_tokens(const ConstView& mine, const View& buffer, const Call& call) {
+  if (!sharded() || !options.layout.sequence_parallel) return mine;
+  ConstView send = mine;
+  if (!mine.contiguous()) {
+    const View copy = ffn::packed(pack, mine.rows, mine.cols);
+    engine->copy(copy, mine, call.queue);
+    send = copy;
+  }
+  for (int rank = 0; rank < ranks.tp; ++rank) {
+    token_bytes[static_cast<std::size_t>(rank)] =
+        ffn::checked_bytes(even_slice(call.held, ranks.tp, rank).length(), mine.cols, size_of(DType::bf16));
+  }
+  const View all = ffn::packed(buffer, call.held, mine.cols);
+  ranks.tensor->all_gather(send.data, all.data, token_bytes, engine->device().space, call.queue);
+  return all;
+}
+
+View Plan::Impl::output_or_staging(const View& out) const {
+  return out.contiguous() ? out : ffn::packed(pack, out.rows, out.cols);
+}
+
+void Plan::Impl::deliver(const View& out, const View& staged, const Call& call) {
+  if (staged.data != out.data) engine->copy(out, staged, call.queue);
+}
+
+Plan::Plan(const PlanOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+Plan::~Plan() = default;
+Plan::Plan(Plan&&) noexcept = default;
+Plan& Plan::operator=(Plan&&) noexcept = default;
+
+void Plan::forward(const ForwardArgs& args) { impl_->forward(args); }
+void Plan::backward(const BackwardArgs& args) { impl_->backward(args); }
+const RankShard& Plan::shard() const { return impl_->shard; }
+DownCut Plan::down() const { return impl_->down; }
+bool Plan::holds_both_cuts() const { return impl_->both_cuts; }
+std::size_t Plan::workspace_bytes() const { return impl_->workspace.bytes() + impl_->block->workspace_bytes(); }
+
+Weights Plan::slice(const ConstView& gate, const ConstView& up, const ConstView& down) const {
+  const Interval i = impl_->shard.intermediate, h = impl_->shard.hidden;
+  Weights weights{gate.slice_rows(i.begin, i.end), up.slice_rows(i.begin, i.end), down.slice_cols(i.begin, i.end), {}, {}, {}};
+  if (impl_->by_rows()) {
+    weights.gate_columns = gate.slice_cols(h.begin, h.end);
+    weights.up_columns = up.slice_cols(h.begin, h.end);
+    weights.down_rows = down.slice_rows(h.begin, h.end);
+  }
+  return weights;
+}
+
+}  // namespace samebits

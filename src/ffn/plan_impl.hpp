@@ -1,0 +1,77 @@
+// What a plan holds. plan.cpp builds it, forward.cpp and backward.cpp run it, arguments.cpp checks what it is given.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "engine/engine.hpp"
+#include "ffn/column_gather.hpp"
+#include "ffn/cover_reduction.hpp"
+#include "ffn/ranks.hpp"
+#include "ffn/token_reduction.hpp"
+#include "ffn/workspace.hpp"
+#include "samebits/plan.hpp"
+
+namespace samebits {
+
+class Plan::Impl {
+ public:
+  explicit Impl(const PlanOptions& options);
+
+  void forward(const ForwardArgs& args);
+  void backward(const BackwardArgs& args);
+
+  // The tokens of one call, as this rank sees them.
+  struct Call {
+    const TokenShards* shards;
+    std::int64_t held;   // tokens of the context rank
+    Interval slice;      // which of them this rank's x, y, dy and dx hold
+    Queue queue;
+  };
+
+  bool by_rows() const { return down == DownCut::rows; }
+  bool sharded() const { return ranks.tp > 1; }
+
+  // arguments.cpp
+  Call begin_call(const TokenShards* shards, std::int64_t tokens, std::int64_t rows_given, Queue queue);
+  void check_view(const char* name, const ConstView& view, std::int64_t rows, std::int64_t cols) const;
+  void check_weights(const Weights& weights, bool backward) const;
+  Saved saved_for(const Call& call, const Saved& given) const;
+
+  // plan.cpp
+  ConstView gathered_tokens(const ConstView& mine, const View& buffer, const Call& call);  // all tokens of the context rank
+  View output_or_staging(const View& out) const;
+  void deliver(const View& out, const View& staged, const Call& call);
+
+  // forward.cpp, backward.cpp
+  void distribute_columns(const ConstView& mine, const View& out, const Call& call);
+  void check_gradients(const BackwardArgs& args) const;
+  ConstView packed_operand(const ConstView& operand, const Call& call);
+
+  PlanOptions options;
+  std::shared_ptr<engine::Engine> engine;
+  DownCut down = DownCut::columns;
+  bool both_cuts = false;
+  numerics::AxisTree hidden_axis, intermediate_axis, token_axis;
+  std::vector<std::int64_t> intermediate_cuts, hidden_cuts;
+  RankShard shard;
+  ffn::Ranks ranks;
+  ffn::Workspace workspace;
+  std::unique_ptr<engine::Block> block;
+  TokenShards even_shards;
+  std::vector<std::size_t> token_bytes;  // of one gather over tensor ranks
+
+  // Buffers for the largest call.
+  View x_tokens{}, dy_tokens{};    // gathered over tensor ranks (sequence parallelism)
+  View pack{};                     // a packed copy of a strided operand or result
+  View gate{}, up{}, act{};        // what forward leaves for backward
+  View d_gate{}, d_up{};
+  View wide{}, wide_up{};          // [tokens, I]: A, or dG and dU, of all tensor ranks (by rows)
+  View part{};                     // [tokens, H_r]: this rank's columns of y or dX (by rows)
+  std::optional<ffn::CoverReduction> covers;            // by columns
+  std::optional<ffn::ColumnGather> gather_intermediate, gather_hidden;  // by rows
+  std::optional<ffn::TokenReduction> reduction;
+};
+
+}  // namespace samebits

@@ -1,0 +1,26 @@
+// How the intermediate axis is cut for tensor parallelism, and what a legal cut would have been.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "numerics/tree.hpp"
+#include "samebits/layout.hpp"
+
+namespace samebits::layout {
+
+// tp + 1 boundaries of the axis that all stand between leaves: equal cuts where they exist, else the nearest leaf
+// boundaries. Empty when the axis has fewer leaves than ranks.
+std::vector<std::int64_t> leaf_cuts(const numerics::AxisTree& tree, int tp);
+
+// tp + 1 boundaries, as even as whole elements allow.
+std::vector<std::int64_t> even_cuts(std::int64_t length, int tp);
+
+// "1 to 8": the degrees for which leaf_cuts finds boundaries.
+std::string legal_degrees(const numerics::AxisTree& tree);
+
+// Whether every interval of every shard begins and ends between leaves of the token axis.
+bool cuts_between_leaves(const numerics::AxisTree& tree, const TokenShards& shards);
+
+}  // namespace samebits::layout

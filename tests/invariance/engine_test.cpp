@@ -1,0 +1,140 @@
+// The CPU engine at TP1 against the literal reference: every instruction set, thread count and kind of value, at odd
+// sizes around the engine's tile and chunk edges.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cfenv>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "samebits/error.hpp"
+#include "support/block.hpp"
+#include "support/equality.hpp"
+
+namespace samebits::test {
+namespace {
+
+reference::Outputs expected_of(const Contract& contract, const BlockInputs& in) {
+  return reference::evaluate(contract, reference::trees_of(contract, in.shape, in.tokens), in.view());
+}
+
+std::vector<Isa> isas() {
+  std::vector<Isa> found;
+  for (const Isa isa : {Isa::plain, Isa::avx2, Isa::avx512}) {
+    try {
+      make_cpu_engine({1, isa});
+      found.push_back(isa);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::refused);
+    }
+  }
+  return found;
+}
+
+const std::vector<std::string> kContracts = {"bf16-tree-v1", "f32-tree-v1", "sm90-v1", "hf-sm90-v1", "gfx942-v1",
+                                             "bf16-tree-v1,H=max:1,I=max:2,T=max:1", "sm90-v1,H=max:16,I=block:32,node=bf16"};
+
+TEST(Engine, EveryInstructionSetOnEveryKindOfValue) {
+  Random random(11);
+  for (const std::string& text : kContracts) {
+    const Contract contract = parse_contract(text);
+    for (const Values kind : kAllValues) {
+      const BlockInputs in = random_inputs(random, kind, {uniform(random, 17, 50), uniform(random, 33, 70)}, uniform(random, 17, 40));
+      const reference::Outputs expected = expected_of(contract, in);
+      for (const Isa isa : isas()) {
+        BlockRun run;
+        run.contract = contract;
+        run.isa = isa;
+        run.threads = isa == Isa::plain ? 1 : 3;
+        run.f32_gradients = kind == Values::normal;
+        expect_equals_reference(run, in, expected, name_of(kind));
+      }
+    }
+  }
+}
+
+// Contractions longer than a chunk of prepared operands, in one leaf and in many.
+TEST(Engine, LongAxes) {
+  Random random(12);
+  for (const std::string text : {"bf16-tree-v1", "f32-tree-v1,T=block:48", "hf-sm90-v1", "gfx942-v1"}) {
+    const Contract contract = parse_contract(text);
+    const BlockInputs in = random_inputs(random, Values::cancelling, {1041, 19}, 5);
+    const BlockInputs wide = random_inputs(random, Values::normal, {7, 1203}, 3);
+    const BlockInputs many = random_inputs(random, Values::normal, {5, 18}, 1100);
+    for (const BlockInputs* inputs : {&in, &wide, &many}) {
+      const reference::Outputs expected = expected_of(contract, *inputs);
+      for (const Isa isa : isas()) {
+        BlockRun run;
+        run.contract = contract;
+        run.isa = isa;
+        expect_equals_reference(run, *inputs, expected, "long axes");
+      }
+    }
+  }
+}
+
+// A caller's thread may flush subnormals and round elsewhere; results and its own settings stay as they were.
+TEST(Engine, ForeignFloatingPointEnvironment) {
+  Random random(13);
+  const Contract contract = parse_contract("f32-tree-v1");
+  const BlockInputs in = random_inputs(random, Values::subnormal, {33, 47}, 21);
+  const reference::Outputs expected = expected_of(contract, in);
+  BlockRun run;
+  run.contract = contract;
+  run.threads = 2;
+  std::vector<std::uint16_t> y(in.x.size());
+  PlanOptions options;
+  options.contract = contract;
+  options.shape = in.shape;
+  options.max_tokens = in.tokens;
+  options.engine = make_cpu_engine({2, Isa::automatic});
+  Plan plan(options);
+  ForwardArgs args;
+  args.x = host_view(static_cast<const void*>(in.x.data()), in.tokens, in.shape.hidden);
+  args.y = host_view(y.data(), in.tokens, in.shape.hidden);
+  args.weights = plan.slice(host_view(static_cast<const void*>(in.gate.data()), in.shape.intermediate, in.shape.hidden),
+                            host_view(static_cast<const void*>(in.up.data()), in.shape.intermediate, in.shape.hidden),
+                            host_view(static_cast<const void*>(in.down.data()), in.shape.hidden, in.shape.intermediate));
+  std::fesetround(FE_UPWARD);
+#if defined(__x86_64__)
+  const unsigned before = _mm_getcsr();
+  _mm_setcsr(before | 0x8040);  // flush to zero, denormals are zero
+#endif
+  plan.forward(args);
+#if defined(__x86_64__)
+  const unsigned after = _mm_getcsr();
+  _mm_setcsr(before);
+  EXPECT_EQ(after & 0xE040u, (before | 0x8040) & 0xE040u);
+#endif
+  EXPECT_EQ(std::fegetround(), FE_UPWARD);
+  std::fesetround(FE_TONEAREST);
+  expect_same_bits("y under a foreign environment", y.data(), expected.y.data(), in.tokens, in.shape.hidden);
+}
+
+// A row's bits do not depend on the rows beside it.
+TEST(Engine, AnyBatchThatHoldsTheRow) {
+  Random random(14);
+  for (const std::string& text : kContracts) {
+    const Contract contract = parse_contract(text);
+    const BlockInputs in = random_inputs(random, Values::normal, {40, 72}, 70);
+    BlockRun run;
+    run.contract = contract;
+    const BlockOutputs whole = run_block(run, in);
+    for (const std::int64_t count : {1, 2, 15, 33, 69}) {
+      const std::int64_t first = uniform(random, 0, in.tokens - count);
+      BlockInputs part = in;
+      part.tokens = count;
+      part.x.assign(in.x.begin() + first * 40, in.x.begin() + (first + count) * 40);
+      part.dy.assign(in.dy.begin() + first * 40, in.dy.begin() + (first + count) * 40);
+      const BlockOutputs alone = run_block(run, part);
+      expect_same_bits(text + " y", alone.y.data(), whole.y.data() + first * 40, count, 40);
+      expect_same_bits(text + " dx", alone.dx.data(), whole.dx.data() + first * 40, count, 40);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace samebits::test

@@ -1,0 +1,56 @@
+// The block on any layout, its tensors put together again: what the invariance tests compare.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "reference/reference.hpp"
+#include "samebits/plan.hpp"
+#include "support/values.hpp"
+
+namespace samebits::test {
+
+struct BlockInputs {
+  Shape shape;
+  std::int64_t tokens = 0;
+  std::vector<std::uint16_t> x, dy, gate, up, down;
+  reference::Inputs view() const {
+    return {shape, tokens, x.data(), dy.data(), gate.data(), up.data(), down.data()};
+  }
+};
+BlockInputs random_inputs(Random& random, Values kind, Shape shape, std::int64_t tokens);
+
+enum class TokenSplit { contiguous, zigzag, random };
+
+struct BlockRun {
+  Contract contract;
+  Layout layout{};
+  Isa isa = Isa::automatic;
+  int threads = 1;
+  TokenSplit split = TokenSplit::contiguous;
+  std::uint64_t split_seed = 0;  // of a random split
+  std::optional<TokenShards> shards{};  // instead of `split`
+  DownCut down = DownCut::automatic;
+  WeightCut weights = WeightCut::automatic;
+  GradientReduction gradients = GradientReduction::automatic;
+  CoverExchange covers = CoverExchange::automatic;
+  bool callbacks = false;       // over the callback transport
+  bool strided = false;         // x, y, dy, dx and gradients with padded rows
+  bool f32_gradients = false;
+  bool control = false;
+};
+std::string describe(const BlockRun& run);
+
+struct BlockOutputs {
+  std::vector<std::uint16_t> y, training_y, dx, d_gate, d_up, d_down;  // [M, H] and [out, in]
+  std::vector<float> d_gate_f32, d_up_f32, d_down_f32;
+  std::string replica_difference;  // the first rank whose copy of a result differs from another's, in words
+};
+BlockOutputs run_block(const BlockRun& run, const BlockInputs& inputs);
+
+// Fails the current test where the run differs from the reference in a bit.
+void expect_equals_reference(const BlockRun& run, const BlockInputs& inputs, const reference::Outputs& expected,
+                             const std::string& context);
+
+}  // namespace samebits::test

@@ -1,0 +1,13 @@
+// A host program with its own way of moving bytes: a mailbox a pair of ranks, used through TransportCallbacks.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "samebits/transport.hpp"
+
+namespace samebits::test {
+
+void run_callback_world(int ranks, const std::function<void(int, std::shared_ptr<Transport>)>& body);
+
+}  // namespace samebits::test

@@ -1,0 +1,27 @@
+// One row of a bench: the block on one layout, timed run by run in turn with a baseline.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "block/layout_run.hpp"
+
+namespace samebits::tools {
+
+enum class Direction { forward, both };  // both: forward and backward of a training plan
+
+struct BenchRun {
+  Layout layout;
+  Direction direction = Direction::forward;
+  int repeats = 7;
+};
+
+struct BenchSamples {
+  std::vector<double> ours_us, baseline_us;  // the baseline's stays empty without one
+};
+
+// `baseline` may be empty. One run of each goes before, untimed.
+BenchSamples bench_layout(const Compute& compute, const BlockCase& block, const BenchRun& run,
+                          const std::function<void()>& baseline);
+
+}  // namespace samebits::tools

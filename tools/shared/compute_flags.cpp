@@ -1,0 +1,89 @@
+#include "shared/compute_flags.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "shared/failure.hpp"
+#include "shared/machine.hpp"
+
+namespace samebits::tools {
+namespace {
+
+template <class Value>
+Value choose(const std::string& word, std::initializer_list<std::pair<const char*, Value>> words) {
+  for (const auto& [name, value] : words) {
+    if (word == name) return value;
+  }
+  fail_usage("unknown word '" + word + "'");  // CLI11 has checked: only a forgotten entry comes here
+}
+
+}  // namespace
+
+void ComputeFlags::add_to(CLI::App& verb) {
+  const char* group = "What computes";
+  const auto word = [&](const char* flag, std::string& value, std::vector<std::string> words, const char* help) {
+    verb.add_option(flag, value, help)->check(CLI::IsMember(std::move(words)))->capture_default_str()->group(group);
+  };
+  verb.add_option("--contract", contract, "preset, preset with fields (sm90-v1,node=bf16) or canonical string")
+      ->capture_default_str()
+      ->group(group);
+  word("--engine", engine, {"cpu", "cuda", "hip"}, "what makes the nodes");
+  word("--transport", transport, {"local", "mpi", "nccl"}, "what moves bytes between ranks; local: ranks are threads");
+  verb.add_option("--threads", threads, "of all ranks together; 0: as many as this process may run on")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str()
+      ->group(group);
+  word("--isa", isa, {"auto", "plain", "avx2", "avx512"}, "instructions of the cpu engine");
+  word("--down", down, {"auto", "columns", "rows"}, "cut of the down projection among tensor ranks");
+  word("--weights", weights, {"auto", "once", "both"}, "weights held cut one way, or both");
+  word("--split", split, {"contiguous", "zigzag"}, "of the tokens among context ranks");
+  word("--gradients", gradients, {"auto", "gather", "exchange"}, "how weight gradients cross context ranks");
+  word("--exchange", exchange, {"auto", "one-shot", "slice-owner"}, "how covers cross tensor ranks");
+}
+
+Compute::Compute(const ComputeFlags& flags)
+    : contract(parse_contract(flags.contract)), engine(flags.engine), transport(flags.transport) {
+  if (engine != "cpu") {
+    fail_environment(fmt::format("--engine {0}: this build has no {0} engine; engines here: cpu", engine));
+  }
+  if (transport != "local") {
+    fail_environment(fmt::format("--transport {0}: this build has no {0} transport; transports here: local", transport));
+  }
+  isa = choose<Isa>(flags.isa, {{"auto", Isa::automatic}, {"plain", Isa::plain}, {"avx2", Isa::avx2}, {"avx512", Isa::avx512}});
+  isa_name = isa == Isa::automatic ? best_isa_name() : flags.isa;
+  threads = flags.threads > 0 ? flags.threads : available_threads();
+  zigzag = flags.split == "zigzag";
+  down = choose<DownCut>(flags.down, {{"auto", DownCut::automatic}, {"columns", DownCut::columns}, {"rows", DownCut::rows}});
+  weights = choose<WeightCut>(flags.weights, {{"auto", WeightCut::automatic}, {"once", WeightCut::once}, {"both", WeightCut::both}});
+  gradients = choose<GradientReduction>(flags.gradients, {{"auto", GradientReduction::automatic},
+                                                          {"gather", GradientReduction::gather_tokens},
+                                                          {"exchange", GradientReduction::exchange_covers}});
+  exchange = choose<CoverExchange>(flags.exchange, {{"auto", CoverExchange::automatic},
+                                                    {"one-shot", CoverExchange::one_shot},
+                                                    {"slice-owner", CoverExchange::slice_owner}});
+}
+
+std::shared_ptr<engine::Engine> Compute::make_engine(int engine_threads) const {
+  return make_cpu_engine({.threads = engine_threads, .isa = isa});
+}
+
+TokenShards Compute::shards(std::int64_t tokens, int cp) const {
+  return zigzag ? TokenShards::zigzag(tokens, cp) : TokenShards::contiguous(tokens, cp);
+}
+
+PlanOptions Compute::plan_options(const Shape& shape, std::int64_t tokens, const Layout& layout, bool backward) const {
+  PlanOptions options;
+  options.contract = contract;
+  options.shape = shape;
+  options.max_tokens = tokens;
+  options.layout = layout;
+  options.backward = backward;
+  options.down = down;
+  options.weights = weights;
+  options.gradient_reduction = gradients;
+  options.cover_exchange = exchange;
+  return options;
+}
+
+}  // namespace samebits::tools

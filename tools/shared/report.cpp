@@ -1,0 +1,74 @@
+#include "shared/report.hpp"
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "shared/machine.hpp"
+#include "shared/version.hpp"
+
+namespace samebits::tools {
+namespace {
+
+// The command line as it was typed, up to quoting.
+std::string command_line() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::string line{std::istreambuf_iterator<char>(file), {}};
+  while (!line.empty() && line.back() == '\0') line.pop_back();
+  for (char& c : line) {
+    if (c == '\0') c = ' ';
+  }
+  return line;
+}
+
+}  // namespace
+
+ReportFile::ReportFile(std::string path) : path_(std::move(path)) {
+  if (wanted() && !takes_stdout()) file_.emplace(path_);
+}
+
+void ReportFile::commit(const Json& report) {
+  if (!wanted()) return;
+  // File names need not be UTF-8.
+  const std::string text = report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (takes_stdout()) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return;
+  }
+  file_->write(text.data(), text.size());
+  file_->commit();
+}
+
+void add_json_flag(CLI::App& verb, std::string& path) {
+  verb.add_option("--json", path, "write the report to this file; - is stdout, without tables")->type_name("FILE");
+}
+
+Json report_head(const std::string& command) {
+  return {{"schema", "samebits.report/1"}, {"command", command}, {"version", kVersion}};
+}
+
+Json contract_json(const Contract& contract) {
+  return {{"name", name_of(contract)}, {"canonical", canonical(contract)}, {"fingerprint", fingerprint(contract)}};
+}
+
+Json environment_json() {
+  return {{"os", os_name()},
+          {"compiler", compiler_name()},
+          {"cpu", cpu_model()},
+          {"time", utc_time()},
+          {"command_line", command_line()}};
+}
+
+Json environment_json(const Compute& compute) {
+  Json environment = environment_json();
+  environment["engine"] = compute.engine;
+  environment["transport"] = compute.transport;
+  environment["isa"] = compute.isa_name;
+  environment["threads"] = compute.threads;
+  return environment;
+}
+
+void add_peak_memory(Json& environment) { environment["peak_rss_bytes"] = peak_rss_bytes(); }
+
+}  // namespace samebits::tools

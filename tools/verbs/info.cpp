@@ -1,0 +1,102 @@
+// samebits info: engines, devices, transports and library versions found on this machine.
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "samebits/engine.hpp"
+#include "samebits/error.hpp"
+#include "shared/machine.hpp"
+#include "shared/openblas.hpp"
+#include "shared/report.hpp"
+#include "shared/table.hpp"
+#include "shared/version.hpp"
+#include "verbs/verbs.hpp"
+
+namespace samebits::tools {
+namespace {
+
+// The instruction sets that the cpu engine can be made with here.
+std::vector<std::string> cpu_isas() {
+  std::vector<std::string> names;
+  for (const auto& [isa, name] : {std::pair{Isa::plain, "plain"}, {Isa::avx2, "avx2"}, {Isa::avx512, "avx512"}}) {
+    try {
+      make_cpu_engine({.threads = 1, .isa = isa});
+      names.emplace_back(name);
+    } catch (const Error&) {  // refused: this processor lacks it
+    }
+  }
+  return names;
+}
+
+std::string dotted(unsigned value, unsigned base) {
+  return fmt::format("{}.{}.{}", value / (base * base), value / base % base, value % base);
+}
+
+Json libraries() {
+  Json out = {{"fmt", dotted(FMT_VERSION, 100)},
+              {"xxhash", dotted(XXH_versionNumber(), 100)},
+              {"nlohmann_json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
+                                            NLOHMANN_JSON_VERSION_PATCH)},
+              {"cli11", CLI11_VERSION}};
+  const auto openblas = OpenBlas::load();
+  out["openblas"] = openblas ? Json{{"config", openblas->config()}, {"core", openblas->core()}} : Json(nullptr);
+  return out;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+int run_info(const std::string& json_path) {
+  ReportFile report_file(json_path);
+  const std::vector<std::string> isas = cpu_isas();
+  const Json found = libraries();
+  if (!report_file.takes_stdout()) {
+    Table table({"samebits", kVersion}, 2);
+    table.add({"compiler", compiler_name()});
+    table.add({"system", os_name()});
+    table.add({"processor", fmt::format("{}, {} threads", cpu_model(), available_threads())});
+    table.add({"engine cpu", fmt::format("{} (best: {})", joined(isas), best_isa_name())});
+    table.add({"engine cuda", "not built"});
+    table.add({"engine hip", "not built"});
+    table.add({"transport local", "built: ranks are threads of one process"});
+    table.add({"transport callbacks", "built: for host programs (C++)"});
+    table.add({"transport mpi", "not built"});
+    table.add({"transport nccl", "not built"});
+    for (const auto& [name, value] : found.items()) {
+      if (value.is_string()) table.add({name, value.get<std::string>()});
+    }
+    const Json& openblas = found["openblas"];
+    table.add({"openblas", openblas.is_null() ? std::string("not found (libopenblas.so.0)")
+                                              : fmt::format("{}; core {}", openblas["config"].get<std::string>(),
+                                                            openblas["core"].get<std::string>())});
+    fmt::print("{}", table.text());
+  }
+  Json report = report_head("info");
+  report["environment"] = environment_json();
+  report["environment"]["threads"] = available_threads();
+  report["engines"] = {{"cpu", {{"isa", isas}, {"best", best_isa_name()}}}, {"cuda", nullptr}, {"hip", nullptr}};
+  report["devices"] = Json::array();
+  report["transports"] = {{"local", true}, {"callbacks", true}, {"mpi", false}, {"nccl", false}};
+  report["libraries"] = found;
+  report_file.commit(report);
+  return 0;
+}
+
+}  // namespace
+
+Verb add_info(CLI::App& command) {
+  CLI::App* verb = command.add_subcommand("info", "Engines, devices, transports and library versions of this machine");
+  const auto json = std::make_shared<std::string>();
+  add_json_flag(*verb, *json);
+  return {verb, [json] { return run_info(*json); }};
+}
+
+}  // namespace samebits::tools

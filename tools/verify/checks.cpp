@@ -1,0 +1,149 @@
+#include "verify/checks.hpp"
+
+#include <algorithm>
+
+#include "reference/golden.hpp"
+#include "reference/reference.hpp"
+#include "samebits/digest.hpp"
+#include "samebits/plan.hpp"
+#include "block/source.hpp"
+
+namespace samebits::tools {
+namespace {
+
+using numerics::Bf16;
+
+// `wanted` indices spread over [0, count), both ends among them.
+std::vector<std::int64_t> spread(std::int64_t count, std::int64_t wanted) {
+  std::vector<std::int64_t> indices;
+  const std::int64_t taken = std::min(count, wanted);
+  const std::int64_t gaps = std::max<std::int64_t>(1, taken - 1), last = count - 1;
+  for (std::int64_t i = 0; i < taken; ++i) indices.push_back(last / gaps * i + last % gaps * i / gaps);
+  return indices;
+}
+
+}  // namespace
+
+RowCheck check_rows(const Compute& compute, const BlockCase& block, const BlockTensors& exact) {
+  constexpr std::int64_t kRows = 8;
+  const auto engine = compute.make_engine(compute.threads);
+  const auto plan_for = [&](std::int64_t most_tokens, bool backward) {
+    PlanOptions options = compute.plan_options(block.shape, most_tokens, {}, backward);
+    options.engine = engine;
+    return Plan(options);
+  };
+  Plan serving = plan_for(1, false);            // made for one token
+  Plan training = plan_for(block.tokens, true);  // made for the batch, called with one row of it
+  RowCheck check;
+  HostTensor y(1, block.shape.hidden), dx(1, block.shape.hidden);
+  for (const std::int64_t row : spread(block.tokens, kRows)) {
+    const ConstView x = block.x.slice_rows(row, row + 1), dy = block.dy.slice_rows(row, row + 1);
+    for (Plan* plan : {&serving, &training}) {
+      ForwardArgs args;
+      args.x = x;
+      args.y = y.view();
+      args.weights = plan->slice(block.gate, block.up, block.down);
+      args.tokens = 1;
+      y.poison();
+      plan->forward(args);
+      check.output += count_differing(y.view(), exact.view(kOutput).slice_rows(row, row + 1));
+    }
+    BackwardArgs args;
+    args.x = x;
+    args.dy = dy;
+    args.weights = training.slice(block.gate, block.up, block.down);
+    args.dx = dx.view();
+    args.tokens = 1;
+    dx.poison();
+    training.backward(args);
+    check.d_hidden += count_differing(dx.view(), exact.view(kHiddenGradient).slice_rows(row, row + 1));
+    ++check.rows;
+  }
+  return check;
+}
+
+int GoldenCheck::differing() const {
+  return static_cast<int>(std::count_if(tensors.begin(), tensors.end(), [](auto& t) { return t.digest != t.expected; }));
+}
+
+std::optional<GoldenCheck> check_golden(const Compute& compute) {
+  const auto golden = std::find_if(reference::kGolden.begin(), reference::kGolden.end(), [&](const auto& entry) {
+    return parse_contract(entry.contract) == compute.contract;
+  });
+  if (golden == reference::kGolden.end()) return std::nullopt;
+
+  const Shape shape = reference::kGoldenShape;
+  const LayerWeights weights = seeded_weights(shape, reference::kGoldenSeed, 1);
+  const HostTensor x = seeded_tokens(SeededTensor::x, shape, reference::kGoldenTokens, reference::kGoldenSeed, 1);
+  const HostTensor dy = seeded_tokens(SeededTensor::dy, shape, reference::kGoldenTokens, reference::kGoldenSeed, 1);
+  BlockCase block{shape,        reference::kGoldenTokens, x.view(), dy.view(), weights.gate, weights.up, weights.down};
+
+  GoldenCheck check;
+  BlockTensors tensors(shape, block.tokens, DType::bf16);
+  run_layout(compute, block, {}, tensors);
+  const auto add = [&](const char* name, std::string_view expected, const ConstView& tensor) {
+    check.tensors.push_back({name, std::string(expected), digest(tensor)});
+  };
+  add("y", golden->y, tensors.view(kTrainingOutput));
+  add("dx", golden->dx, tensors.view(kHiddenGradient));
+  add("d_gate", golden->d_gate, tensors.view(kGateGradient));
+  add("d_up", golden->d_up, tensors.view(kUpGradient));
+  add("d_down", golden->d_down, tensors.view(kDownGradient));
+  block.gradients = DType::f32;
+  BlockTensors wide(shape, block.tokens, DType::f32);
+  run_layout(compute, block, {}, wide);
+  add("d_gate_f32", golden->d_gate_f32, wide.view(kGateGradient));
+  add("d_down_f32", golden->d_down_f32, wide.view(kDownGradient));
+  return check;
+}
+
+std::int64_t ReferenceCheck::differing() const {
+  std::int64_t sum = 0;
+  for (const Tensor& tensor : tensors) sum += tensor.differing;
+  return sum;
+}
+
+std::optional<ReferenceCheck> check_reference(const Compute& compute, const BlockCase& block, const BlockTensors& exact) {
+  if (block.tokens == 0) return std::nullopt;
+  const auto [hidden, intermediate] = block.shape;
+  // In products: the token costs 6 H I, a row of the gradients 6 M H. The rows may cost as much as the token, or little.
+  constexpr double kLittle = 1e8;
+  const double token_cost = 6.0 * static_cast<double>(hidden) * static_cast<double>(intermediate);
+  const double row_cost = 6.0 * static_cast<double>(block.tokens) * static_cast<double>(hidden);
+  const auto affordable = static_cast<std::int64_t>(std::clamp(std::max(token_cost, kLittle) / row_cost, 1.0, 8.0));
+  ReferenceCheck check;
+  check.token = block.tokens / 2;
+  check.rows = spread(intermediate, affordable);
+
+  const auto bf16 = [](const ConstView& view) { return static_cast<const Bf16*>(view.data); };
+  const reference::Inputs inputs{block.shape,       block.tokens,   bf16(block.x),   bf16(block.dy),
+                                 bf16(block.gate), bf16(block.up), bf16(block.down)};
+  const reference::Trees trees = reference::trees_of(compute.contract, block.shape, block.tokens);
+  const reference::Samples samples =
+      reference::evaluate_samples(compute.contract, trees, inputs, check.token, check.rows, true, compute.threads);
+
+  // element(i) of the exact tensor against sample i.
+  const auto add = [&](const char* name, const std::vector<Bf16>& expected, const ConstView& tensor, const auto& place) {
+    ReferenceCheck::Tensor counted{name, static_cast<std::int64_t>(expected.size()), 0};
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const auto [row, col] = place(static_cast<std::int64_t>(i));
+      const std::int64_t at = row * tensor.row_stride + col;
+      const Bf16 value = tensor.dtype == DType::f32 ? numerics::round_bf16(static_cast<const float*>(tensor.data)[at])
+                                                    : static_cast<const Bf16*>(tensor.data)[at];
+      counted.differing += value != expected[i];
+    }
+    check.tensors.push_back(counted);
+  };
+  const std::int64_t columns = hidden;
+  const auto of_token = [&](std::int64_t i) { return std::pair{check.token, i}; };
+  const auto of_row = [&](std::int64_t i) { return std::pair{check.rows[static_cast<std::size_t>(i / columns)], i % columns}; };
+  const auto of_column = [&](std::int64_t i) { return std::pair{i % columns, check.rows[static_cast<std::size_t>(i / columns)]}; };
+  add("output", samples.y, exact.view(kOutput), of_token);
+  add("d_hidden", samples.dx, exact.view(kHiddenGradient), of_token);
+  add("d_gate", samples.d_gate, exact.view(kGateGradient), of_row);
+  add("d_up", samples.d_up, exact.view(kUpGradient), of_row);
+  add("d_down", samples.d_down, exact.view(kDownGradient), of_column);
+  return check;
+}
+
+}  // namespace samebits::tools

@@ -1,0 +1,51 @@
+// Checks that see errors which all layouts share: rows alone against the batch, golden digests, and samples of the block
+// recomputed by the reference.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/compute_flags.hpp"
+#include "block/layout_run.hpp"
+#include "block/tensors.hpp"
+
+namespace samebits::tools {
+
+struct RowCheck {
+  std::int64_t rows = 0;
+  std::int64_t output = 0;    // differing elements of y
+  std::int64_t d_hidden = 0;  // and of dx
+};
+
+// Up to eight rows of x, each alone at M = 1, against the rows of the batch.
+RowCheck check_rows(const Compute& compute, const BlockCase& block, const BlockTensors& exact);
+
+struct GoldenCheck {
+  struct Tensor {
+    std::string name, expected, digest;
+  };
+  std::vector<Tensor> tensors;
+  int differing() const;
+};
+
+// The tiny block of docs/numerics.md section 8 through the same engine; empty when the contract is not in its table.
+std::optional<GoldenCheck> check_golden(const Compute& compute);
+
+struct ReferenceCheck {
+  struct Tensor {
+    std::string name;
+    std::int64_t samples = 0;
+    std::int64_t differing = 0;
+  };
+  std::int64_t token = 0;
+  std::vector<std::int64_t> rows;  // of I
+  std::vector<Tensor> tensors;
+  std::int64_t differing() const;
+};
+
+// One token's y and dx, and some rows of the weight gradients, evaluated literally. Empty when there are no tokens.
+std::optional<ReferenceCheck> check_reference(const Compute& compute, const BlockCase& block, const BlockTensors& exact);
+
+}  // namespace samebits::tools

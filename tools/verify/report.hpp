@@ -1,0 +1,47 @@
+// What a verify found, as a table and as JSON.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shared/report.hpp"
+#include "verify/accuracy.hpp"
+#include "verify/checks.hpp"
+#include "block/layout_run.hpp"
+#include "block/tensors.hpp"
+
+namespace samebits::tools {
+
+enum class RowStatus { ok, mismatch, refused };
+
+struct LayoutRow {
+  Layout layout;
+  RowStatus status = RowStatus::ok;
+  std::string reason;     // of a refusal
+  LayoutOutcome outcome;  // meaningless when refused, as is `digest`
+  PerTensor<std::string> digest;
+};
+
+struct VerifyResult {
+  Shape shape;
+  std::int64_t tokens = 0;
+  std::string source;  // "qwen3-8b, seed 0"
+  std::string note;    // empty, or that the weights were rounded
+  std::vector<LayoutRow> rows;        // tp1, twice computed, comes first
+  PerTensor<std::int64_t> power{};    // elements that the control changes
+  RowCheck row_vs_batch;
+  std::optional<GoldenCheck> golden;
+  std::optional<ReferenceCheck> reference;
+  std::optional<Accuracy> accuracy;
+  double seconds = 0;
+
+  std::int64_t repeat() const;  // elements that differ between two TP1 runs
+  bool ok() const;
+};
+
+void print_verify(const VerifyResult& result, const Compute& compute);
+Json verify_json(const VerifyResult& result, const Compute& compute);
+
+}  // namespace samebits::tools

@@ -9,12 +9,13 @@ namespace samebits::tools {
 
 class Progress {
  public:
-  explicit Progress(int steps);
+  // Silent until `quiet_seconds` have passed.
+  explicit Progress(int steps, double quiet_seconds = 2.0);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // The next step begins. Silent until two seconds have passed since construction.
+  // The next step begins.
   void step(std::string_view what);
 
   // How far the current step is, when it is a long one.
@@ -25,6 +26,7 @@ class Progress {
 
   std::chrono::steady_clock::time_point begun_;
   int steps_;
+  double quiet_seconds_;
   int current_ = 0;
   bool terminal_;
   std::string what_;

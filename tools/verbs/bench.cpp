@@ -42,7 +42,8 @@ struct BenchRow {
 
 struct BenchResult {
   NamedShape shape;
-  std::string baseline, note;
+  std::string baseline;
+  std::vector<std::string> notes;
   std::vector<BenchRow> rows;
   std::vector<PeakFlops> peaks;
   double read_bandwidth = 0;
@@ -86,15 +87,18 @@ Json bench_json(const BenchResult& result, const Compute& compute) {
   Json flops = Json::object();
   for (const PeakFlops& peak : result.peaks) flops[peak.isa] = peak.flops;
   report["ceiling"] = {{"flops_per_second", flops}, {"read_bytes_per_second", result.read_bandwidth}};
-  report["note"] = result.note;
+  report["notes"] = result.notes;
   return report;
 }
 
 void print_bench(const BenchResult& result, const Compute& compute) {
-  fmt::print("block     {}: {}x{}, seed 0\ncontract  {}\nengine    {} ({}, {} threads)\nbaseline  {}\n          {}\n\n",
-             result.shape.name, result.shape.shape.hidden, result.shape.shape.intermediate, samebits::name_of(compute.contract),
-             compute.engine, compute.isa_name, compute.threads, result.baseline.empty() ? "none" : result.baseline, result.note);
-  const auto ms = [](double microseconds) { return fmt::format("{:.4g}", microseconds / 1000); };
+  fmt::print("block     {}: {}x{}, seed 0\ncontract  {}\nengine    {} ({}, {} threads)\nbaseline  {}\n", result.shape.name,
+             result.shape.shape.hidden, result.shape.shape.intermediate, samebits::name_of(compute.contract), compute.engine,
+             compute.isa_name, compute.threads, result.baseline.empty() ? "none" : result.baseline);
+  for (const std::string& note : result.notes) fmt::print("          {}\n", note);
+  const auto ms = [](double microseconds) {
+    return microseconds < 1e6 ? fmt::format("{:.4g}", microseconds / 1000) : fmt::format("{:.0f}", microseconds / 1000);
+  };
   Table times({"ms", "tokens", "layout", "median", "p95", "min", "max", "blas", "p95", "min", "max", "ratio"}, 1);
   Table rates({"G/s", "tokens", "layout", "FLOP", "blas FLOP", "weight bytes"}, 1);
   for (const BenchRow& row : result.rows) {
@@ -112,11 +116,11 @@ void print_bench(const BenchResult& result, const Compute& compute) {
       time.insert(time.end(), 5, "-");
       rate.emplace_back("-");
     }
-    rate.push_back(fmt::format("{:.1f}", row.weight_bytes / seconds * 1e-9));
+    rate.push_back(fmt::format("{:.2f}", row.weight_bytes / seconds * 1e-9));
     times.add(time);
     rates.add(rate);
   }
-  fmt::print("{}\n{}\n", times.text(), rates.text());
+  fmt::print("\n{}\n{}\n", times.text(), rates.text());
   std::string peaks;
   for (const PeakFlops& peak : result.peaks) peaks += fmt::format("{} {:.1f}, ", peak.isa, peak.flops * 1e-9);
   fmt::print("ceiling   f32 GFLOP/s in registers: {}reading the weights: {:.1f} GB/s\n", peaks, result.read_bandwidth * 1e-9);
@@ -126,22 +130,22 @@ void print_bench(const BenchResult& result, const Compute& compute) {
 std::unique_ptr<OpenBlas> load_baseline(const BlockCase& block, int threads, BenchResult& result) {
   auto blas = OpenBlas::load_for_this_processor();
   if (!blas) {
-    result.note = "OpenBLAS is not on this machine (libopenblas.so.0; Debian: libopenblas0): no baseline";
+    result.notes = {"OpenBLAS is not on this machine (libopenblas.so.0; Debian: libopenblas0): no baseline"};
     return nullptr;
   }
   const std::int64_t most = std::numeric_limits<int>::max();
   if (block.shape.hidden > most || block.shape.intermediate > most || block.tokens > most) {
-    result.note = "OpenBLAS counts in 32 bits, too few for these sizes: no baseline";
+    result.notes = {"OpenBLAS counts in 32 bits, too few for these sizes: no baseline"};
     return nullptr;
   }
   blas->set_threads(threads);
   result.baseline = fmt::format("OpenBLAS sgemm, core {}, {} threads", blas->core(), threads);
-  result.note = "the same products on f32 copies of the weights, without the activation, in turn with ours";
+  result.notes = {"the same products on f32 copies of the weights, without the activation, in turn with ours"};
   if (blas->own_core() != blas->core()) {
-    result.note += fmt::format("; by itself it takes this processor for a {} and was told better", blas->own_core());
+    result.notes.push_back(fmt::format("by itself it takes this processor for a {}; it was told {}", blas->own_core(), blas->core()));
   }
   if (const char* forced = std::getenv("OPENBLAS_CORETYPE")) {
-    result.note += fmt::format("; OPENBLAS_CORETYPE={} is set, it uses {}", forced, blas->core());
+    result.notes.push_back(fmt::format("OPENBLAS_CORETYPE={} is set, and it uses {}", forced, blas->core()));
   }
   return blas;
 }

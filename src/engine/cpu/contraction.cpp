@@ -53,10 +53,19 @@ struct MacroTile {
       source.data += (row0 + row) * source.outer_stride + chunk.begin * source.inner_stride;
       leaf().prepare_rows(source, rows_of(row), chunk.k, scratch.rows(row));
     }
-    for (std::int64_t lane = 0; lane < lane_count; lane += tuning.panel_width) {
-      Source source = problem.lanes;
-      source.data += chunk.begin * source.outer_stride + (lane0 + lane) * source.inner_stride;
-      leaf().prepare_lanes(source, chunk.k, lanes_of(lane), width_of(lane), scratch.lanes(lane, padded(chunk.k)));
+    // Lanes that are contiguous (rows of a weight) are read 16 rows at a time across all panels, not panel by panel
+    // down a column of pages.
+    const int step = problem.lanes.inner_stride == 1 ? 16 : chunk.k;
+    for (int k = 0; k < chunk.k; k += step) {
+      for (std::int64_t lane = 0; lane < lane_count; lane += tuning.panel_width) {
+        Source source = problem.lanes;
+        source.data += (chunk.begin + k) * source.outer_stride + (lane0 + lane) * source.inner_stride;
+        Panel out = scratch.lanes(lane, padded(chunk.k));
+        out.value += k * width_of(lane);
+        out.exponent += k * width_of(lane);
+        out.special += k / 16;
+        leaf().prepare_lanes(source, std::min(step, chunk.k - k), lanes_of(lane), width_of(lane), out);
+      }
     }
   }
 

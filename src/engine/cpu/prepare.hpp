@@ -82,7 +82,7 @@ void prepare_rows(const Source& source, int rows, int k, const Panel& out) {
 template <class V, bool kMatrix>
 void prepare_lanes(const Source& source, int k, int lanes, int width, const Panel& out) {
   if constexpr (kMatrix) {
-    for (int i = 0; i < kGroups; ++i) out.special[i] = 0;
+    for (int i = 0; i < padded_to_16(k) / 16; ++i) out.special[i] = 0;
     // A short last group is the contract's zero fill.
     for (int filled = k; filled < padded_to_16(k); ++filled) {
       for (int i = 0; i < width; i += V::kLanes) put<V, true>(V::zero(), out, filled * width + i);

@@ -19,16 +19,47 @@ inline void push_node(typename V::F value, float* slot, std::int64_t level_strid
   V::store(slot + (height - merges + 1) * level_stride, top);
 }
 
+// The end of a leaf for all vectors of a tile at once, in registers.
+template <class V, int R, int C, bool kRound>
+inline void push_nodes(typename V::F (&top)[R][C], float* state, int height, int merges) {
+  constexpr int kWidth = C * V::kLanes;
+  constexpr std::int64_t kLevel = R * kWidth;
+  const auto node = [](typename V::F x) {
+    if constexpr (kRound) x = V::round_bf16(x);
+    return x;
+  };
+#pragma GCC unroll 12
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+    for (int c = 0; c < C; ++c) top[r][c] = node(top[r][c]);
+  }
+  const float* below = state + height * kLevel;
+  for (int m = 0; m < merges; ++m, below -= kLevel) {
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+      for (int c = 0; c < C; ++c) top[r][c] = node(V::add(V::load(below + r * kWidth + c * V::kLanes), top[r][c]));
+    }
+  }
+  float* const to = state + (height - merges + 1) * kLevel;
+#pragma GCC unroll 12
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+    for (int c = 0; c < C; ++c) V::store(to + r * kWidth + c * V::kLanes, top[r][c]);
+  }
+}
+
 template <class V, int R, int C>
 void fma_tile(const Tile& t) {
   using F = typename V::F;
   constexpr int kWidth = C * V::kLanes;
-  constexpr std::int64_t kLevel = R * kWidth;
   int height = t.height;
   for (int p = 0; p < t.count; ++p) {
     const Piece piece = t.pieces[p];
     F acc[R][C];
+#pragma GCC unroll 12
     for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 2
       for (int c = 0; c < C; ++c) acc[r][c] = piece.opens ? V::zero() : V::load(t.state + r * kWidth + c * V::kLanes);
     }
     const float* row = t.rows.value + piece.begin;
@@ -44,17 +75,20 @@ void fma_tile(const Tile& t) {
         for (int c = 0; c < C; ++c) acc[r][c] = V::fma(a, b[c], acc[r][c]);
       }
     }
-    for (int r = 0; r < R; ++r) {
-      for (int c = 0; c < C; ++c) {
-        float* const slot = t.state + r * kWidth + c * V::kLanes;
-        if (piece.closes) {
-          push_node<V>(acc[r][c], slot, kLevel, height, piece.merges, t.round_nodes);
-        } else {
-          V::store(slot, acc[r][c]);
-        }
+    if (!piece.closes) {
+#pragma GCC unroll 12
+      for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+        for (int c = 0; c < C; ++c) V::store(t.state + r * kWidth + c * V::kLanes, acc[r][c]);
       }
+      continue;
     }
-    if (piece.closes) height += 1 - piece.merges;
+    if (t.round_nodes) {
+      push_nodes<V, R, C, true>(acc, t.state, height, piece.merges);
+    } else {
+      push_nodes<V, R, C, false>(acc, t.state, height, piece.merges);
+    }
+    height += 1 - piece.merges;
   }
 }
 

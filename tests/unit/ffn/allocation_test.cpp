@@ -1,0 +1,86 @@
+// After a plan exists, forward and backward allocate nothing: operator new is counted.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <thread>
+
+#include "support/small_plan.hpp"
+
+namespace {
+std::atomic<std::int64_t> allocations = 0;
+}  // namespace
+
+void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* const memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace samebits::test {
+namespace {
+
+TEST(Allocation, NoneAfterThePlanOnOneRank) {
+  for (const char* contract : {"bf16-tree-v1", "sm90-v1,T=block:16", "f32-tree-v1,H=max:1,I=max:3,T=max:1"}) {
+    SmallPlan small(70, contract);
+    const auto forward = small.forward(70);
+    const auto backward = small.backward(70);
+    const auto fewer = small.forward(33);
+    const auto fewer_back = small.backward(33);
+    const std::int64_t before = allocations;
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      small.plan.forward(forward);
+      small.plan.backward(backward);
+      small.plan.forward(fewer);
+      small.plan.backward(fewer_back);
+    }
+    EXPECT_EQ(allocations - before, 0) << contract;
+  }
+}
+
+// Between ranks too: collectives of the local transport post pointers.
+TEST(Allocation, NoneAfterThePlansOnFourRanks) {
+  for (const bool sequence_parallel : {false, true}) {
+    for (const char* contract : {"bf16-tree-v1,T=block:8", "hf-sm90-v1"}) {
+      std::atomic<std::int64_t> during = 0;
+      std::atomic<int> ready = 0, done = 0;
+      run_local(4, [&](int, const std::shared_ptr<Transport>& transport) {
+        PlanOptions options = SmallPlan::make_options(32, contract, {24, 48});
+        options.layout = {2, 2, sequence_parallel};
+        options.transport = transport;
+        options.engine = make_cpu_engine({1, Isa::automatic});
+        Plan plan(options);
+        SmallPlan data(32);
+        const std::int64_t rows = sequence_parallel ? 8 : 16, held = plan.shard().intermediate.length();
+        ForwardArgs forward = data.forward(rows);
+        forward.tokens = 32;
+        forward.weights = plan.slice(data.weight(data.in.gate, false), data.weight(data.in.up, false), data.weight(data.in.down, true));
+        BackwardArgs backward = data.backward(rows);
+        backward.tokens = 32;
+        backward.weights = forward.weights;
+        backward.d_gate = backward.d_gate.slice_rows(0, held);
+        backward.d_up = backward.d_up.slice_rows(0, held);
+        backward.d_down = backward.d_down.slice_cols(0, held);
+        plan.forward(forward);
+        plan.backward(backward);
+        ++ready;
+        while (ready < 4) std::this_thread::yield();
+        const std::int64_t before = allocations;
+        ++ready;
+        while (ready < 8) std::this_thread::yield();
+        plan.forward(forward);
+        plan.backward(backward);
+        ++done;
+        while (done < 4) std::this_thread::yield();
+        during += allocations - before;
+      });
+      EXPECT_EQ(during, 0) << contract << (sequence_parallel ? " sp" : "");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace samebits::test

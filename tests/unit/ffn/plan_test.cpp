@@ -1,0 +1,168 @@
+// What a plan accepts, refuses and chooses.
+#include "samebits/plan.hpp"
+
+#include <gtest/gtest.h>
+
+#include "samebits/error.hpp"
+#include "support/equality.hpp"
+#include "support/small_plan.hpp"
+
+namespace samebits::test {
+namespace {
+
+// The message of the error that `call` throws; it is one line.
+template <class Call>
+std::string message_of(ErrorCode code, const Call& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return {};
+}
+
+void expect_says(const std::string& message, const std::string& part) {
+  EXPECT_NE(message.find(part), std::string::npos) << message;
+}
+
+PlanOptions options_for(int tp, const char* contract, DownCut down) {
+  PlanOptions options = SmallPlan::make_options(4, contract, {32, 256});
+  options.layout.tp = tp;
+  options.down = down;
+  return options;
+}
+
+// Every rank of a layout builds its plan; the first error is thrown.
+DownCut build(const PlanOptions& given) {
+  DownCut chosen{};
+  run_local(given.layout.ranks(), [&](int rank, const std::shared_ptr<Transport>& transport) {
+    PlanOptions options = given;
+    options.transport = transport;
+    const Plan plan(options);
+    if (rank == 0) chosen = plan.down();
+  });
+  return chosen;
+}
+
+TEST(Plan, ChoosesColumnsWhereTheTreeAllowsRowsElsewhere) {
+  EXPECT_EQ(build(options_for(4, "sm90-v1", DownCut::automatic)), DownCut::columns);
+  EXPECT_EQ(build(options_for(3, "sm90-v1", DownCut::automatic)), DownCut::columns);
+  EXPECT_EQ(build(options_for(2, "hf-sm90-v1", DownCut::automatic)), DownCut::rows);
+  EXPECT_EQ(build(options_for(9, "sm90-v1", DownCut::automatic)), DownCut::rows);
+}
+
+TEST(Plan, ColumnsInsideALeafNameTheLegalDegrees) {
+  const std::string message = message_of(ErrorCode::refused, [] { build(options_for(9, "sm90-v1", DownCut::columns)); });
+  expect_says(message, "tp9");
+  expect_says(message, "1 to 8");
+  expect_says(message_of(ErrorCode::refused, [] { build(options_for(2, "hf-sm90-v1", DownCut::columns)); }), "1 leaf");
+}
+
+TEST(Plan, BackwardByRowsNeedsBothCuts) {
+  PlanOptions options = options_for(2, "hf-sm90-v1", DownCut::rows);
+  options.weights = WeightCut::once;
+  expect_says(message_of(ErrorCode::refused, [&] { build(options); }), "both");
+  options.backward = false;
+  EXPECT_EQ(build(options), DownCut::rows);
+}
+
+TEST(Plan, RefusesNonsense) {
+  const auto with = [](auto change) {
+    PlanOptions options = SmallPlan::make_options(4, "f32-tree-v1", {8, 8});
+    change(options);
+    return message_of(ErrorCode::invalid_argument, [&] { Plan plan(options); });
+  };
+  expect_says(with([](PlanOptions& o) { o.shape.hidden = 0; }), "count from 1");
+  expect_says(with([](PlanOptions& o) { o.max_tokens = -1; }), "negative");
+  expect_says(with([](PlanOptions& o) { o.max_tokens = std::int64_t{1} << 60; }), "63 bits");
+  expect_says(with([](PlanOptions& o) { o.layout.tp = 2; }), "2 ranks");
+  expect_says(with([](PlanOptions& o) { o.layout.cp = 0; }), "from 1");
+}
+
+TEST(Plan, RefusesWrongViews) {
+  SmallPlan small(4);
+  const auto forward_with = [&](auto change) {
+    ForwardArgs args = small.forward(4);
+    change(args);
+    return message_of(ErrorCode::invalid_argument, [&] { small.plan.forward(args); });
+  };
+  expect_says(forward_with([](ForwardArgs& a) { a.x.cols = 7; }), "x is 4 x 7");
+  expect_says(forward_with([](ForwardArgs& a) { a.y.dtype = DType::f32; }), "y is f32");
+  expect_says(forward_with([](ForwardArgs& a) { a.y.data = nullptr; }), "y has no data");
+  expect_says(forward_with([](ForwardArgs& a) { a.weights.up.rows = 47; }), "up is 47 x 24");
+  expect_says(forward_with([](ForwardArgs& a) { a.weights.down.device.space = MemorySpace::cuda; }), "down lies on another device");
+  expect_says(forward_with([](ForwardArgs& a) { a.tokens = 3; }), "x is 4 x 24");
+  expect_says(forward_with([](ForwardArgs& a) { a.tokens = 99; }), "99 tokens");
+  expect_says(forward_with([](ForwardArgs& a) { a.x.data = static_cast<const char*>(a.x.data) + 1; }), "odd address");
+  BackwardArgs args = small.backward(4);
+  args.d_up = {};
+  expect_says(message_of(ErrorCode::invalid_argument, [&] { small.plan.backward(args); }), "d_up");
+  args = small.backward(4);
+  args.d_down.dtype = DType::f32;
+  expect_says(message_of(ErrorCode::invalid_argument, [&] { small.plan.backward(args); }), "one dtype");
+}
+
+TEST(Plan, AnInferencePlanHasNoBackward) {
+  PlanOptions options = SmallPlan::make_options(4, "f32-tree-v1", {24, 48});
+  options.backward = false;
+  Plan plan(options);
+  SmallPlan small(4);
+  expect_says(message_of(ErrorCode::invalid_argument, [&] { plan.backward(small.backward(4)); }), "without backward");
+}
+
+TEST(Plan, EveryTokenCountUpToTheMost) {
+  SmallPlan small(9, "bf16-tree-v1");
+  const auto trees = [&](std::int64_t tokens) { return reference::trees_of(small.options.contract, small.in.shape, tokens); };
+  for (const std::int64_t tokens : {9, 0, 1, 5}) {
+    BlockInputs part = small.in;
+    part.tokens = tokens;
+    const reference::Outputs expected = reference::evaluate(small.options.contract, trees(tokens), part.view());
+    small.plan.forward(small.forward(tokens));
+    small.plan.backward(small.backward(tokens));
+    expect_same_bits("y", small.y.data(), expected.y.data(), tokens, 24);
+    expect_same_bits("dx", small.dx.data(), expected.dx.data(), tokens, 24);
+    expect_same_bits("d_gate", small.d_gate.data(), expected.d_gate.data(), 48, 24);  // zeros for no tokens
+    expect_same_bits("d_down", small.d_down.data(), expected.d_down.data(), 24, 48);
+  }
+}
+
+// A caller that keeps its own activations may run several forwards before their backwards.
+TEST(Plan, SavedActivationsAreTheCallers) {
+  SmallPlan a(4), b(4);
+  std::vector<std::uint16_t> gate(4 * 48), up(4 * 48), act(4 * 48);
+  const Saved saved{host_view(gate.data(), 4, 48), host_view(up.data(), 4, 48), host_view(act.data(), 4, 48)};
+  ForwardArgs first = a.forward(4);
+  first.saved = saved;
+  a.plan.forward(first);
+  ForwardArgs other = a.forward(2);
+  other.x = host_view(static_cast<const void*>(a.in.dy.data()), 2, 24);
+  a.plan.forward(other);  // overwrites the plan's own
+  BackwardArgs back = a.backward(4);
+  back.saved = saved;
+  a.plan.backward(back);
+  b.plan.forward(b.forward(4));
+  b.plan.backward(b.backward(4));
+  expect_same_bits("dx", a.dx.data(), b.dx.data(), 4, 24);
+  expect_same_bits("d_down", a.d_down.data(), b.d_down.data(), 24, 48);
+}
+
+TEST(Plan, DxOrGradientsAlone) {
+  SmallPlan a(4), b(4);
+  a.plan.forward(a.forward(4));
+  a.plan.backward(a.backward(4));
+  b.plan.forward(b.forward(4));
+  BackwardArgs only = b.backward(4);
+  only.dx = {};
+  b.plan.backward(only);
+  only = b.backward(4);
+  only.d_gate = only.d_up = only.d_down = {};
+  b.plan.backward(only);
+  expect_same_bits("dx", a.dx.data(), b.dx.data(), 4, 24);
+  expect_same_bits("d_up", a.d_up.data(), b.d_up.data(), 48, 24);
+}
+
+}  // namespace
+}  // namespace samebits::test

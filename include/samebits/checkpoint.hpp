@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "samebits/export.hpp"
 #include "samebits/layout.hpp"
 #include "samebits/view.hpp"
 
@@ -30,6 +31,6 @@ struct LayerWeights {
 // BF16 weights are used in the mapped file where their address allows it; F16 and F32 are rounded to bf16 in
 // a copy. Throws Error(bad_file): one line that names the file, the tensor or setting at fault, and what
 // would be legal.
-LayerWeights load_layer(const std::string& folder, std::int64_t layer);
+SAMEBITS_API LayerWeights load_layer(const std::string& folder, std::int64_t layer);
 
 }  // namespace samebits

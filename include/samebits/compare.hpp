@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "samebits/export.hpp"
 #include "samebits/view.hpp"
 
 namespace samebits {
@@ -33,9 +34,10 @@ struct TensorDifference {
 };
 
 // Host views of one shape and dtype, any strides, any address; Error(invalid_argument) otherwise.
-TensorDifference compare(const ConstView& a, const ConstView& b, const CompareOptions& options = {});
+SAMEBITS_API TensorDifference compare(const ConstView& a, const ConstView& b,
+                                      const CompareOptions& options = {});
 
 // "3 of 4096 elements differ; first at [0, 5]: 0x3f80 against 0x3f81; largest distance 1 ulp"
-std::string describe(const TensorDifference& difference);
+SAMEBITS_API std::string describe(const TensorDifference& difference);
 
 }  // namespace samebits

@@ -3,11 +3,13 @@
 
 #include <string>
 
+#include "samebits/export.hpp"
 #include "samebits/view.hpp"
 
 namespace samebits {
 
-// XXH3-128 of "bf16:32x4096\n" and the elements, row-major, little-endian; 32 hex digits. Host views of any stride.
-std::string digest(const ConstView& tensor);
+// XXH3-128 of "bf16:32x4096\n" and the elements, row-major, little-endian; 32 hex digits. Host views of any
+// stride.
+SAMEBITS_API std::string digest(const ConstView& tensor);
 
 }  // namespace samebits

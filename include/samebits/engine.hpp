@@ -4,6 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "samebits/export.hpp"
+
 namespace samebits {
 
 namespace engine {
@@ -18,9 +20,9 @@ struct CpuEngineOptions {
 };
 
 // Throws Error(refused) when this processor lacks the instruction set asked for.
-std::shared_ptr<engine::Engine> make_cpu_engine(const CpuEngineOptions& options = {});
+SAMEBITS_API std::shared_ptr<engine::Engine> make_cpu_engine(const CpuEngineOptions& options = {});
 
 // "avx512", "avx2" or "plain": what `automatic` means on this processor.
-std::string best_isa_name();
+SAMEBITS_API std::string best_isa_name();
 
 }  // namespace samebits

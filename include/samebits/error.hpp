@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "samebits/export.hpp"
+
 namespace samebits {
 
 enum class ErrorCode {
@@ -17,7 +19,7 @@ enum class ErrorCode {
   internal,   // a bug in samebits
 };
 
-class Error : public std::runtime_error {
+class SAMEBITS_API Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
   ErrorCode code() const noexcept { return code_; }

@@ -1,10 +1,13 @@
-// Who holds what: a grid of tp x cp ranks, sequence parallelism, and the token shards of a call. Pure integers.
+// Who holds what: a grid of tp x cp ranks, sequence parallelism, and the token shards of a call. Pure
+// integers.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "samebits/export.hpp"
 
 namespace samebits {
 
@@ -21,8 +24,8 @@ struct Shape {
   bool operator==(const Shape&) const = default;
 };
 
-// rank = cp_rank * tp + tp_rank. Under sequence parallelism the tensor ranks of a context rank each hold a slice of its
-// tokens (x, y, dy, dx); otherwise all of them hold all of its tokens.
+// rank = cp_rank * tp + tp_rank. Under sequence parallelism the tensor ranks of a context rank each hold a
+// slice of its tokens (x, y, dy, dx); otherwise all of them hold all of its tokens.
 struct Layout {
   int tp = 1;
   int cp = 1;
@@ -32,8 +35,8 @@ struct Layout {
 };
 
 // "tp1", "tp2+sp", "tp4+cp2+sp", "cp2".
-Layout parse_layout(std::string_view text);
-std::string name_of(const Layout& layout);
+SAMEBITS_API Layout parse_layout(std::string_view text);
+SAMEBITS_API std::string name_of(const Layout& layout);
 
 // The tokens of each context rank, as intervals of the global sequence; together they tile [0, tokens).
 struct TokenShards {
@@ -41,16 +44,16 @@ struct TokenShards {
   std::vector<std::vector<Interval>> of_rank;  // [cp], each ascending
 
   // As even as whole tokens allow.
-  static TokenShards contiguous(std::int64_t tokens, int cp);
+  SAMEBITS_API static TokenShards contiguous(std::int64_t tokens, int cp);
   // Ring attention's balance: 2*cp chunks, rank r holds chunks r and 2*cp-1-r.
-  static TokenShards zigzag(std::int64_t tokens, int cp);
+  SAMEBITS_API static TokenShards zigzag(std::int64_t tokens, int cp);
   // Checks that the intervals tile the sequence.
-  static TokenShards of(std::vector<std::vector<Interval>> intervals);
+  SAMEBITS_API static TokenShards of(std::vector<std::vector<Interval>> intervals);
 
-  std::int64_t count(int cp_rank) const;
+  SAMEBITS_API std::int64_t count(int cp_rank) const;
 };
 
 // A rank's slice, among tp ranks, of `count` things: [count*r/tp, count*(r+1)/tp).
-Interval even_slice(std::int64_t count, int parts, int part);
+SAMEBITS_API Interval even_slice(std::int64_t count, int parts, int part);
 
 }  // namespace samebits

@@ -2,9 +2,11 @@
 //
 //   Plan plan({.contract = parse_contract("sm90-v1"), .shape = {4096, 12288}, .max_tokens = 512});
 //   plan.forward({.x = x, .y = y, .weights = weights});
-//   plan.backward({.x = x, .dy = dy, .weights = weights, .dx = dx, .d_gate = ..., .d_up = ..., .d_down = ...});
+//   plan.backward({.x = x, .dy = dy, .weights = weights, .dx = dx, .d_gate = ..., .d_up = ..., .d_down =
+//   ...});
 //
-// Operands are bf16, sizes 64-bit, views used where they lie. After construction forward and backward allocate nothing.
+// Operands are bf16, sizes 64-bit, views used where they lie. After construction forward and backward
+// allocate nothing.
 #pragma once
 
 #include <cstddef>
@@ -13,34 +15,38 @@
 
 #include "samebits/contract.hpp"
 #include "samebits/engine.hpp"
+#include "samebits/export.hpp"
 #include "samebits/layout.hpp"
 #include "samebits/transport.hpp"
 #include "samebits/view.hpp"
 
 namespace samebits {
 
-// How the down projection is cut: by columns of I (ranks exchange covers of y) or by rows of H (ranks gather the
-// activation and each finishes its columns of y). `automatic`: columns where the TP degree cuts between leaves.
+// How the down projection is cut: by columns of I (ranks exchange covers of y) or by rows of H (ranks gather
+// the activation and each finishes its columns of y). `automatic`: columns where the TP degree cuts between
+// leaves.
 enum class DownCut { automatic, columns, rows };
 
 // Whether a rank holds its weights cut one way or both; backward by rows needs both.
 enum class WeightCut { automatic, once, both };
 
-// How weight gradients cross context ranks, and how covers of y and dx cross tensor ranks. `automatic` chooses by bytes.
+// How weight gradients cross context ranks, and how covers of y and dx cross tensor ranks. `automatic`
+// chooses by bytes.
 enum class GradientReduction { automatic, gather_tokens, exchange_covers };
 enum class CoverExchange { automatic, one_shot, slice_owner };
 
 // The shard of the weights that one rank holds, in [out, in]. Intervals are the plan's (`Plan::shard`).
 struct Weights {
-  ConstView gate;          // [I_r, H]
-  ConstView up;            // [I_r, H]
-  ConstView down;          // [H, I_r]; not read by a forward-only plan that cuts down by rows
-  ConstView gate_columns;  // [I, H_r]; by rows with backward
-  ConstView up_columns;    // [I, H_r]; by rows with backward
-  ConstView down_rows;     // [H_r, I]; by rows
+  ConstView gate;            // [I_r, H]
+  ConstView up;              // [I_r, H]
+  ConstView down{};          // [H, I_r]; not read by a forward-only plan that cuts down by rows
+  ConstView gate_columns{};  // [I, H_r]; by rows with backward
+  ConstView up_columns{};    // [I, H_r]; by rows with backward
+  ConstView down_rows{};     // [H_r, I]; by rows
 };
 
-// What a forward leaves for its backward: [tokens of the context rank, I_r] each. Empty views mean the plan's own.
+// What a forward leaves for its backward: [tokens of the context rank, I_r] each. Empty views mean the plan's
+// own.
 struct Saved {
   View gate;
   View up;
@@ -53,19 +59,21 @@ struct PlanOptions {
   std::int64_t max_tokens = 0;       // of the whole sequence
   std::int64_t max_rank_tokens = 0;  // of one context rank; 0: what an even or zigzag split gives it
   Layout layout{};
-  std::shared_ptr<engine::Engine> engine;     // null: a CPU engine
-  std::shared_ptr<Transport> transport;       // null: one rank
-  bool backward = true;                       // false: an inference plan, with less memory
+  std::shared_ptr<engine::Engine> engine{};  // null: a CPU engine
+  std::shared_ptr<Transport> transport{};    // null: one rank
+  bool backward = true;                      // false: an inference plan, with less memory
   DownCut down = DownCut::automatic;
   WeightCut weights = WeightCut::automatic;
   GradientReduction gradient_reduction = GradientReduction::automatic;
   CoverExchange cover_exchange = CoverExchange::automatic;
-  std::size_t one_shot_bytes = 1 << 20;       // `automatic`: covers up to this size a rank travel in one shot
-  bool control = false;  // moves the first split of the I and token axes: deliberately wrong, to show a check's power
+  std::size_t one_shot_bytes = 1 << 20;  // `automatic`: covers up to this size a rank travel in one shot
+  bool control =
+      false;  // moves the first split of the I and token axes: deliberately wrong, to show a check's power
 };
 
 struct ForwardArgs {
-  ConstView x;  // [local tokens, H]: the rank's tokens in global order, or its slice of them under sequence parallelism
+  ConstView x;  // [local tokens, H]: the rank's tokens in global order, or its slice of them under sequence
+                // parallelism
   View y;       // as x
   Weights weights;
   const TokenShards* shards = nullptr;  // null: `tokens` split evenly
@@ -78,10 +86,10 @@ struct BackwardArgs {
   ConstView x;
   ConstView dy;
   Weights weights;
-  View dx;      // empty: not wanted
-  View d_gate;  // [I_r, H], bf16 or f32; the three gradients are wanted together or not at all
-  View d_up;    // [I_r, H]
-  View d_down;  // [H, I_r], whichever way the forward cuts down
+  View dx{};      // empty: not wanted
+  View d_gate{};  // [I_r, H], bf16 or f32; the three gradients are wanted together or not at all
+  View d_up{};    // [I_r, H]
+  View d_down{};  // [H, I_r], whichever way the forward cuts down
   const TokenShards* shards = nullptr;
   std::int64_t tokens = -1;
   Saved saved{};
@@ -98,21 +106,22 @@ struct RankShard {
 
 class Plan {
  public:
-  explicit Plan(const PlanOptions& options);  // collective: every rank of the layout builds its plan
-  ~Plan();
-  Plan(Plan&&) noexcept;
-  Plan& operator=(Plan&&) noexcept;
+  // Collective: every rank of the layout builds its plan.
+  SAMEBITS_API explicit Plan(const PlanOptions& options);
+  SAMEBITS_API ~Plan();
+  SAMEBITS_API Plan(Plan&&) noexcept;
+  SAMEBITS_API Plan& operator=(Plan&&) noexcept;
 
-  void forward(const ForwardArgs& args);
-  void backward(const BackwardArgs& args);
+  SAMEBITS_API void forward(const ForwardArgs& args);
+  SAMEBITS_API void backward(const BackwardArgs& args);
 
-  const RankShard& shard() const;
-  DownCut down() const;                 // columns or rows, as chosen
-  bool holds_both_cuts() const;
-  std::size_t workspace_bytes() const;  // of the operator and of its engine
+  SAMEBITS_API const RankShard& shard() const;
+  SAMEBITS_API DownCut down() const;  // columns or rows, as chosen
+  SAMEBITS_API bool holds_both_cuts() const;
+  SAMEBITS_API std::size_t workspace_bytes() const;  // of the operator and of its engine
 
   // Views of this rank's shard into whole weights.
-  Weights slice(const ConstView& gate, const ConstView& up, const ConstView& down) const;
+  SAMEBITS_API Weights slice(const ConstView& gate, const ConstView& up, const ConstView& down) const;
 
  private:
   class Impl;

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "samebits/export.hpp"
 #include "samebits/view.hpp"
 
 namespace samebits {
@@ -37,18 +38,18 @@ struct HostMatrix {
 // Copies share one mapping, and so does every HostMatrix made from it.
 class SafetensorsFile {
  public:
-  static SafetensorsFile open(const std::string& path);
+  SAMEBITS_API static SafetensorsFile open(const std::string& path);
 
-  const std::string& path() const;
-  std::span<const SafetensorsTensor> tensors() const;  // in the order of their data
-  const std::map<std::string, std::string>& metadata() const;
+  SAMEBITS_API const std::string& path() const;
+  SAMEBITS_API std::span<const SafetensorsTensor> tensors() const;  // in the order of their data
+  SAMEBITS_API const std::map<std::string, std::string>& metadata() const;
 
-  const SafetensorsTensor* find(std::string_view name) const;  // null when there is none
-  const SafetensorsTensor& at(std::string_view name) const;    // throws, naming those there are
+  SAMEBITS_API const SafetensorsTensor* find(std::string_view name) const;  // null when there is none
+  SAMEBITS_API const SafetensorsTensor& at(std::string_view name) const;    // throws, naming those there are
 
   // A BF16, F16 or F32 tensor, in place where its address is aligned and copied where it is not. Leading axes
   // become rows: [a, b, c] is a*b x c, [n] is 1 x n, a scalar 1 x 1.
-  HostMatrix matrix(const SafetensorsTensor& tensor) const;
+  SAMEBITS_API HostMatrix matrix(const SafetensorsTensor& tensor) const;
   HostMatrix matrix(std::string_view name) const { return matrix(at(name)); }
 
  private:
@@ -58,7 +59,7 @@ class SafetensorsFile {
 };
 
 // As digest() of a view (samebits/digest.hpp), for any dtype and rank: "bf16:32x4096\n" and the bytes.
-std::string digest(const SafetensorsTensor& tensor);
+SAMEBITS_API std::string digest(const SafetensorsTensor& tensor);
 
 struct NamedTensor {
   std::string name;
@@ -67,7 +68,7 @@ struct NamedTensor {
 
 // Written beside `path` and renamed. Tensors are ordered as the format's own library does: wide dtypes first,
 // then names.
-void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
-                       const std::map<std::string, std::string>& metadata = {});
+SAMEBITS_API void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
+                                    const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace samebits

@@ -1,5 +1,5 @@
-// Moving bytes between ranks. A transport never adds and knows no dtype: opaque buffers in a named memory space, on an
-// opaque queue. Sums are made by the operator, in the contract's tree, from what arrives.
+// Moving bytes between ranks. A transport never adds and knows no dtype: opaque buffers in a named memory
+// space, on an opaque queue. Sums are made by the operator, in the contract's tree, from what arrives.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "samebits/export.hpp"
 #include "samebits/view.hpp"
 
 namespace samebits {
@@ -20,7 +21,7 @@ struct Queue {
 
 // Every operation is collective over the group: all its ranks call the same operations in the same order.
 // On return an operation is done (host memory) or enqueued (device memory). Failures throw Error(lost_rank).
-class Transport {
+class SAMEBITS_API Transport {
  public:
   virtual ~Transport() = default;
 
@@ -30,42 +31,46 @@ class Transport {
   virtual bool reaches(MemorySpace space) const = 0;
 
   // Rank r's `send` lands in every `receive`, ranks one behind the other; `bytes[r]` is what rank r sends.
-  virtual void all_gather(const void* send, void* receive, std::span<const std::size_t> bytes, MemorySpace space,
-                          Queue queue) = 0;
+  virtual void all_gather(const void* send, void* receive, std::span<const std::size_t> bytes,
+                          MemorySpace space, Queue queue) = 0;
 
-  // `send` holds send_bytes[0] bytes for rank 0, then send_bytes[1] for rank 1, ...; `receive` likewise by sender.
+  // `send` holds send_bytes[0] bytes for rank 0, then send_bytes[1] for rank 1, ...; `receive` likewise by
+  // sender.
   virtual void all_to_all(const void* send, std::span<const std::size_t> send_bytes, void* receive,
                           std::span<const std::size_t> receive_bytes, MemorySpace space, Queue queue) = 0;
 
   // The group of `ranks` (of this group, ascending); every rank of it calls, ranks outside do not.
   virtual std::shared_ptr<Transport> subgroup(std::span<const int> ranks) = 0;
 
-  // This rank cannot go on: the others' operations fail with `reason` instead of waiting. Safe to call at any time.
+  // This rank cannot go on: the others' operations fail with `reason` instead of waiting. Safe to call at any
+  // time.
   virtual void abort(const std::string& reason) noexcept = 0;
 };
 
 // One rank.
-std::shared_ptr<Transport> self_transport();
+SAMEBITS_API std::shared_ptr<Transport> self_transport();
 
 // `ranks` threads of one process; element r is for the thread that plays rank r.
-std::vector<std::shared_ptr<Transport>> local_transports(int ranks);
+SAMEBITS_API std::vector<std::shared_ptr<Transport>> local_transports(int ranks);
 
-// Runs body(rank, transport) on a thread a rank. The first failure aborts the others and is thrown when all have ended.
-void run_local(int ranks, const std::function<void(int, std::shared_ptr<Transport>)>& body);
+// Runs body(rank, transport) on a thread a rank. The first failure aborts the others and is thrown when all
+// have ended.
+SAMEBITS_API void run_local(int ranks, const std::function<void(int, std::shared_ptr<Transport>)>& body);
 
-// What a host program supplies when it has its own way to move bytes (PyTorch process groups come in so). `group` lists
-// the ranks of the world that take part, ascending. The functions return when the bytes are there or enqueued, and
-// report failures by throwing.
+// What a host program supplies when it has its own way to move bytes (PyTorch process groups come in so).
+// `group` lists the ranks of the world that take part, ascending. The functions return when the bytes are
+// there or enqueued, and report failures by throwing.
 struct TransportCallbacks {
-  std::function<void(std::span<const int> group, const void* send, void* receive, std::span<const std::size_t> bytes,
-                     MemorySpace space, Queue queue)>
+  std::function<void(std::span<const int> group, const void* send, void* receive,
+                     std::span<const std::size_t> bytes, MemorySpace space, Queue queue)>
       all_gather;
   std::function<void(std::span<const int> group, const void* send, std::span<const std::size_t> send_bytes,
-                     void* receive, std::span<const std::size_t> receive_bytes, MemorySpace space, Queue queue)>
+                     void* receive, std::span<const std::size_t> receive_bytes, MemorySpace space,
+                     Queue queue)>
       all_to_all;
-  std::function<void(const std::string& reason)> abort;                  // optional
-  std::vector<MemorySpace> spaces = {MemorySpace::host};                  // what the two functions can read and write
+  std::function<void(const std::string& reason)> abort;   // optional
+  std::vector<MemorySpace> spaces = {MemorySpace::host};  // what the two functions can read and write
 };
-std::shared_ptr<Transport> callback_transport(int rank, int size, TransportCallbacks callbacks);
+SAMEBITS_API std::shared_ptr<Transport> callback_transport(int rank, int size, TransportCallbacks callbacks);
 
 }  // namespace samebits

@@ -21,7 +21,8 @@ constexpr const char* name_of(DType type) {
   return type == DType::f32 ? "f32" : type == DType::f16 ? "f16" : "bf16";
 }
 
-// Strides count elements. A slice keeps the strides of its parent, so a shard of a weight is a view into the whole.
+// Strides count elements. A slice keeps the strides of its parent, so a shard of a weight is a view into the
+// whole.
 template <class Pointer>
 struct BasicView {
   Pointer data = nullptr;
@@ -71,7 +72,8 @@ using ConstView = BasicView<const void*>;
 inline View host_view(void* data, std::int64_t rows, std::int64_t cols, DType dtype = DType::bf16) {
   return {data, dtype, rows, cols, cols, 1, {}};
 }
-inline ConstView host_view(const void* data, std::int64_t rows, std::int64_t cols, DType dtype = DType::bf16) {
+inline ConstView host_view(const void* data, std::int64_t rows, std::int64_t cols,
+                           DType dtype = DType::bf16) {
   return {data, dtype, rows, cols, cols, 1, {}};
 }
 

@@ -1,5 +1,6 @@
 // The engine interface: the stages of the block on one processor, each leaving covers or finished tensors.
-// Stages, not GEMMs, so that an engine may fuse inside one and prepare operands as it likes. No stage moves a bit.
+// Stages, not GEMMs, so that an engine may fuse inside one and prepare operands as it likes. No stage moves a
+// bit.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +23,14 @@ struct Problem {
   Contract contract;
   numerics::AxisTree hidden;
   numerics::AxisTree intermediate;
-  numerics::AxisTree tokens;  // its length is the largest that a call may have
+  numerics::AxisTree tokens;           // its length is the largest that a call may have
   std::int64_t rank_tokens = 0;        // most rows of any activation
   std::int64_t intermediate_held = 0;  // most columns of any [tokens, I] operand
   bool backward = true;
 };
 
-// Tree nodes of a [rows, cols] result over one shard of an axis, lowest node first. Node type is the contract's.
+// Tree nodes of a [rows, cols] result over one shard of an axis, lowest node first. Node type is the
+// contract's.
 struct CoverView {
   void* data = nullptr;
   std::int64_t nodes = 0;
@@ -36,7 +38,8 @@ struct CoverView {
   std::int64_t node_stride = 0;  // elements
 };
 
-// A contraction ends in a cover (the shard's nodes) or, when the shard is the whole axis, in the finished tensor.
+// A contraction ends in a cover (the shard's nodes) or, when the shard is the whole axis, in the finished
+// tensor.
 struct Sink {
   CoverView cover{};
   View out{};
@@ -44,8 +47,8 @@ struct Sink {
 };
 
 struct GateUp {
-  ConstView x;         // [M, H]
-  ConstView gate, up;  // [I_r, H]
+  ConstView x;                 // [M, H]
+  ConstView gate, up;          // [I_r, H]
   View gate_out, up_out, act;  // [M, I_r]
 };
 
@@ -57,10 +60,10 @@ struct Down {
 };
 
 struct DAct {
-  ConstView dy;           // [M, H]
-  ConstView down;         // [H, I_r]
-  ConstView gate, up;     // [M, I_r], saved
-  View d_gate, d_up;      // [M, I_r]: dG and dU
+  ConstView dy;        // [M, H]
+  ConstView down;      // [H, I_r]
+  ConstView gate, up;  // [M, I_r], saved
+  View d_gate, d_up;   // [M, I_r]: dG and dU
 };
 
 struct DHidden {
@@ -79,11 +82,11 @@ struct DHiddenLane {
 
 // d[r, c] = sum over tokens of left[t, r] * right[t, c].
 struct DWeight {
-  ConstView left;   // [tokens held, R]
-  ConstView right;  // [tokens held, C]
-  numerics::AxisTree tokens;           // the tree of all tokens
-  std::span<const Interval> held;      // which of them the operands hold, ascending
-  Sink sink;                           // [R, C]; the finished tensor may be f32
+  ConstView left;                  // [tokens held, R]
+  ConstView right;                 // [tokens held, C]
+  numerics::AxisTree tokens;       // the tree of all tokens
+  std::span<const Interval> held;  // which of them the operands hold, ascending
+  Sink sink;                       // [R, C]; the finished tensor may be f32
 };
 
 // One node of a finish: where its [rows, cols] values lie.
@@ -93,7 +96,8 @@ struct FinishNode {
   int merges = 0;  // of the stack after this node is pushed
 };
 
-// Covers that tile the axis to a tensor. `up` is empty but for dX, whose two lanes are added (contract.lanes).
+// Covers that tile the axis to a tensor. `up` is empty but for dX, whose two lanes are added
+// (contract.lanes).
 struct Finish {
   std::span<const FinishNode> nodes;
   std::span<const FinishNode> up;

@@ -11,7 +11,8 @@ namespace {
 
 }  // namespace
 
-Plan::Impl::Call Plan::Impl::begin_call(const TokenShards* shards, std::int64_t tokens, std::int64_t rows_given, Queue queue) {
+Plan::Impl::Call Plan::Impl::begin_call(const TokenShards* shards, std::int64_t tokens,
+                                        std::int64_t rows_given, Queue queue) {
   if (shards == nullptr) {
     if (tokens < 0) {
       if (ranks.cp > 1 || (sharded() && options.layout.sequence_parallel)) {
@@ -24,35 +25,41 @@ Plan::Impl::Call Plan::Impl::begin_call(const TokenShards* shards, std::int64_t 
       for (int rank = 0; rank < ranks.cp; ++rank) {
         auto& intervals = even_shards.of_rank[static_cast<std::size_t>(rank)];
         intervals.clear();
-        if (const Interval slice = even_slice(tokens, ranks.cp, rank); slice.length() > 0) intervals.push_back(slice);
+        if (const Interval slice = even_slice(tokens, ranks.cp, rank); slice.length() > 0)
+          intervals.push_back(slice);
       }
     }
     shards = &even_shards;
   }
   if (shards->of_rank.size() != static_cast<std::size_t>(ranks.cp)) {
-    refuse(fmt::format("token shards for {} context ranks, the plan has {}", shards->of_rank.size(), ranks.cp));
+    refuse(
+        fmt::format("token shards for {} context ranks, the plan has {}", shards->of_rank.size(), ranks.cp));
   }
   if (tokens >= 0 && tokens != shards->tokens) {
     refuse(fmt::format("{} tokens were announced, the token shards hold {}", tokens, shards->tokens));
   }
   const std::int64_t held = shards->count(ranks.cp_rank);
   if (shards->tokens > options.max_tokens || held > options.max_rank_tokens) {
-    refuse(fmt::format("{} tokens ({} on this context rank) are more than the plan's {} ({})", shards->tokens, held,
-                       options.max_tokens, options.max_rank_tokens));
+    refuse(fmt::format("{} tokens ({} on this context rank) are more than the plan's {} ({})", shards->tokens,
+                       held, options.max_tokens, options.max_rank_tokens));
   }
   const bool slices = sharded() && options.layout.sequence_parallel;
   return {shards, held, slices ? even_slice(held, ranks.tp, ranks.tp_rank) : Interval{0, held}, queue};
 }
 
-void Plan::Impl::check_view(const char* name, const ConstView& view, std::int64_t rows, std::int64_t cols) const {
+void Plan::Impl::check_view(const char* name, const ConstView& view, std::int64_t rows,
+                            std::int64_t cols) const {
   if (view.rows != rows || view.cols != cols) {
     refuse(fmt::format("{} is {} x {}, the plan expects {} x {}", name, view.rows, view.cols, rows, cols));
   }
-  if (view.dtype != DType::bf16) refuse(fmt::format("{} is {}, the plan expects bf16", name, name_of(view.dtype)));
+  if (view.dtype != DType::bf16)
+    refuse(fmt::format("{} is {}, the plan expects bf16", name, name_of(view.dtype)));
   if (view.empty()) return;
   if (view.data == nullptr) refuse(fmt::format("{} has no data", name));
-  if (reinterpret_cast<std::uintptr_t>(view.data) % 2 != 0) refuse(fmt::format("{} begins at an odd address", name));
-  if (!(view.device == engine->device())) refuse(fmt::format("{} lies on another device than the plan's engine", name));
+  if (reinterpret_cast<std::uintptr_t>(view.data) % 2 != 0)
+    refuse(fmt::format("{} begins at an odd address", name));
+  if (!(view.device == engine->device()))
+    refuse(fmt::format("{} lies on another device than the plan's engine", name));
 }
 
 void Plan::Impl::check_weights(const Weights& w, bool backward) const {
@@ -75,12 +82,14 @@ void Plan::Impl::check_weights(const Weights& w, bool backward) const {
 Saved Plan::Impl::saved_for(const Call& call, const Saved& given) const {
   const std::int64_t cols = shard.intermediate.length();
   if (given.gate.data == nullptr && given.up.data == nullptr && given.act.data == nullptr) {
-    return {ffn::packed(gate, call.held, cols), ffn::packed(up, call.held, cols), ffn::packed(act, call.held, cols)};
+    return {ffn::packed(gate, call.held, cols), ffn::packed(up, call.held, cols),
+            ffn::packed(act, call.held, cols)};
   }
   check_view("saved.gate", given.gate, call.held, cols);
   check_view("saved.up", given.up, call.held, cols);
   check_view("saved.act", given.act, call.held, cols);
-  if (!given.gate.contiguous() || !given.up.contiguous() || !given.act.contiguous()) refuse("saved activations are packed");
+  if (!given.gate.contiguous() || !given.up.contiguous() || !given.act.contiguous())
+    refuse("saved activations are packed");
   return given;
 }
 

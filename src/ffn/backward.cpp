@@ -43,11 +43,14 @@ void Plan::Impl::backward(const BackwardArgs& args) {
   } else if (wants_dx) {
     const View dx = output_or_staging(args.dx);
     if (by_rows()) {
-      const View all_gate = ffn::packed(wide, call.held, intermediate), all_up = ffn::packed(wide_up, call.held, intermediate);
+      const View all_gate = ffn::packed(wide, call.held, intermediate),
+                 all_up = ffn::packed(wide_up, call.held, intermediate);
       gather_intermediate->all_rows(dg, all_gate, call.queue);
       gather_intermediate->all_rows(du, all_up, call.queue);
       const View mine = ffn::packed(part, call.held, shard.hidden.length());
-      block->d_hidden({all_gate, all_up, args.weights.gate_columns, args.weights.up_columns, {0, intermediate}, mine}, call.queue);
+      block->d_hidden(
+          {all_gate, all_up, args.weights.gate_columns, args.weights.up_columns, {0, intermediate}, mine},
+          call.queue);
       distribute_columns(mine, dx, call);
     } else {
       block->d_hidden_lane({dg, args.weights.gate, shard.intermediate, covers->cover()}, call.queue);
@@ -69,7 +72,8 @@ void Plan::Impl::backward(const BackwardArgs& args) {
   reduction->reduce(reduction->operand(Slot::kGate, dg, call.queue), all_x, args.d_gate, *block, call.queue);
   reduction->reduce(reduction->operand(Slot::kUp, du, call.queue), all_x, args.d_up, *block, call.queue);
   const ConstView all_dy = reduction->operand(Slot::kDy, packed_operand(dy, call), call.queue);
-  reduction->reduce(all_dy, reduction->operand(Slot::kAct, saved.act, call.queue), args.d_down, *block, call.queue);
+  reduction->reduce(all_dy, reduction->operand(Slot::kAct, saved.act, call.queue), args.d_down, *block,
+                    call.queue);
 }
 
 // What travels between context ranks is packed.

@@ -2,8 +2,8 @@
 
 namespace samebits::ffn {
 
-ColumnGather::ColumnGather(std::vector<std::int64_t> cuts, Ranks& ranks, engine::Engine& engine, Workspace& workspace,
-                           std::int64_t most_rows)
+ColumnGather::ColumnGather(std::vector<std::int64_t> cuts, Ranks& ranks, engine::Engine& engine,
+                           Workspace& workspace, std::int64_t most_rows)
     : cuts_(std::move(cuts)),
       ranks_(ranks),
       engine_(engine),
@@ -13,7 +13,8 @@ ColumnGather::ColumnGather(std::vector<std::int64_t> cuts, Ranks& ranks, engine:
 
 void ColumnGather::all_rows(const ConstView& block, const View& out, Queue queue) {
   for (int rank = 0; rank < ranks_.tp; ++rank) {
-    receive_bytes_[static_cast<std::size_t>(rank)] = checked_bytes(block.rows, width(rank), size_of(DType::bf16));
+    receive_bytes_[static_cast<std::size_t>(rank)] =
+        checked_bytes(block.rows, width(rank), size_of(DType::bf16));
   }
   ranks_.tensor->all_gather(block.data, staging_.data, receive_bytes_, engine_.device().space, queue);
   place(block.rows, out, queue);
@@ -23,9 +24,11 @@ void ColumnGather::own_rows(const ConstView& block, const View& out, Queue queue
   for (int rank = 0; rank < ranks_.tp; ++rank) {
     const std::int64_t theirs = even_slice(block.rows, ranks_.tp, rank).length();
     send_bytes_[static_cast<std::size_t>(rank)] = checked_bytes(theirs, block.cols, size_of(DType::bf16));
-    receive_bytes_[static_cast<std::size_t>(rank)] = checked_bytes(out.rows, width(rank), size_of(DType::bf16));
+    receive_bytes_[static_cast<std::size_t>(rank)] =
+        checked_bytes(out.rows, width(rank), size_of(DType::bf16));
   }
-  ranks_.tensor->all_to_all(block.data, send_bytes_, staging_.data, receive_bytes_, engine_.device().space, queue);
+  ranks_.tensor->all_to_all(block.data, send_bytes_, staging_.data, receive_bytes_, engine_.device().space,
+                            queue);
   place(out.rows, out, queue);
 }
 

@@ -1,5 +1,5 @@
-// Tensor ranks hold column blocks of a [rows, whole] matrix; each comes to hold all columns: of all rows, or of its
-// slice of the rows (sequence parallelism).
+// Tensor ranks hold column blocks of a [rows, whole] matrix; each comes to hold all columns: of all rows, or
+// of its slice of the rows (sequence parallelism).
 #pragma once
 
 #include <vector>

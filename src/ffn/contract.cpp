@@ -18,7 +18,9 @@ Contract parse_contract(std::string_view text) {
   return contract;
 }
 
-std::string canonical(const Contract& contract) { return std::string(numerics::canonical_text(contract).view()); }
+std::string canonical(const Contract& contract) {
+  return std::string(numerics::canonical_text(contract).view());
+}
 
 std::string fingerprint(const Contract& contract) {
   return fmt::format("{:016x}", numerics::fingerprint_of(numerics::canonical_text(contract).view()));

@@ -1,6 +1,6 @@
-// An all-reduce in the contract's tree: ranks exchange covers of a [rows, cols] result, and whoever holds all of them
-// finishes the tree. One shot (everybody receives everything) or slice-owner (a rank finishes its slice of the rows,
-// then slices are gathered): the same bits, other bytes.
+// An all-reduce in the contract's tree: ranks exchange covers of a [rows, cols] result, and whoever holds all
+// of them finishes the tree. One shot (everybody receives everything) or slice-owner (a rank finishes its
+// slice of the rows, then slices are gathered): the same bits, other bytes.
 #pragma once
 
 #include <span>
@@ -15,8 +15,9 @@ namespace samebits::ffn {
 class CoverReduction {
  public:
   // `cuts`: boundaries of I between tensor ranks. `lanes`: 1 for y, 2 for dX.
-  CoverReduction(const PlanOptions& options, const numerics::AxisTree& tree, const std::vector<std::int64_t>& cuts,
-                 Ranks& ranks, engine::Engine& engine, Workspace& workspace, int lanes, std::int64_t most_rows);
+  CoverReduction(const PlanOptions& options, const numerics::AxisTree& tree,
+                 const std::vector<std::int64_t>& cuts, Ranks& ranks, engine::Engine& engine,
+                 Workspace& workspace, int lanes, std::int64_t most_rows);
 
   // Where this rank's stage leaves its cover of `rows` rows.
   engine::CoverView cover() const;
@@ -24,8 +25,8 @@ class CoverReduction {
   // Sends the cover to the others; what arrives is lane `lane`. After it the next lane may overwrite cover().
   void exchange(int lane, std::int64_t rows, Queue queue);
 
-  // From one lane (y) or both (dX) to the tensor: all `rows` of it, or under sequence parallelism this rank's slice.
-  // `out` is packed.
+  // From one lane (y) or both (dX) to the tensor: all `rows` of it, or under sequence parallelism this rank's
+  // slice. `out` is packed.
   void finish(int lanes, std::int64_t rows, const View& out, engine::Block& block, Queue queue);
 
  private:

@@ -36,10 +36,11 @@ std::vector<Field> introduce(const PlanOptions& o, DownCut down) {
   put(fields[3], "shape", fmt::format("{}x{}", o.shape.hidden, o.shape.intermediate));
   put(fields[4], "layout", name_of(o.layout));
   put(fields[5], "most tokens", fmt::format("{} ({} a context rank)", o.max_tokens, o.max_rank_tokens));
-  put(fields[6], "down", fmt::format("{}{}", down == DownCut::rows ? "rows" : "columns", o.backward ? " with backward" : ""));
-  put(fields[7], "reductions", fmt::format("gradients {}, covers {} up to {} bytes{}", static_cast<int>(o.gradient_reduction),
-                                           static_cast<int>(o.cover_exchange), o.one_shot_bytes,
-                                           o.control ? ", control" : ""));
+  put(fields[6], "down",
+      fmt::format("{}{}", down == DownCut::rows ? "rows" : "columns", o.backward ? " with backward" : ""));
+  put(fields[7], "reductions",
+      fmt::format("gradients {}, covers {} up to {} bytes{}", static_cast<int>(o.gradient_reduction),
+                  static_cast<int>(o.cover_exchange), o.one_shot_bytes, o.control ? ", control" : ""));
   return fields;
 }
 
@@ -57,8 +58,9 @@ void shake_hands(const PlanOptions& options, DownCut down, Transport& transport)
     for (std::size_t i = 0; i < kFields; ++i) {
       const Field &first = all[i], &other = all[rank * kFields + i];
       if (std::memcmp(&first, &other, sizeof(Field)) == 0) continue;
-      throw Error(ErrorCode::disagreement, fmt::format("rank {} has {} {}, rank 0 has {}", rank, std::string_view(other.name),
-                                                       std::string_view(other.value), std::string_view(first.value)));
+      throw Error(ErrorCode::disagreement,
+                  fmt::format("rank {} has {} {}, rank 0 has {}", rank, std::string_view(other.name),
+                              std::string_view(other.value), std::string_view(first.value)));
     }
   }
 }

@@ -1,4 +1,5 @@
-// Before the first exchange all ranks compare what they were given; all refuse together, naming the rank and the field.
+// Before the first exchange all ranks compare what they were given; all refuse together, naming the rank and
+// the field.
 #pragma once
 
 #include "samebits/plan.hpp"

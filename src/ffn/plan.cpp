@@ -16,10 +16,12 @@ namespace {
 void check_options(const PlanOptions& o) {
   if (o.shape.hidden < 1 || o.shape.intermediate < 1) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("shape {}x{}: hidden and intermediate size count from 1", o.shape.hidden, o.shape.intermediate));
+                fmt::format("shape {}x{}: hidden and intermediate size count from 1", o.shape.hidden,
+                            o.shape.intermediate));
   }
   if (o.max_tokens < 0 || o.max_rank_tokens < 0) {
-    throw Error(ErrorCode::invalid_argument, fmt::format("{} tokens: a count is not negative", std::min(o.max_tokens, o.max_rank_tokens)));
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} tokens: a count is not negative", std::min(o.max_tokens, o.max_rank_tokens)));
   }
   // Everything a plan indexes: activations of all tokens with a tree's worth of nodes, and the weights.
   const std::int64_t widest = std::max(o.shape.hidden, o.shape.intermediate);
@@ -28,16 +30,19 @@ void check_options(const PlanOptions& o) {
 }
 
 // Columns where the TP degree cuts between leaves, rows elsewhere.
-DownCut choose_down(const PlanOptions& o, const numerics::AxisTree& intermediate, const std::vector<std::int64_t>& leaf_cuts) {
+DownCut choose_down(const PlanOptions& o, const numerics::AxisTree& intermediate,
+                    const std::vector<std::int64_t>& leaf_cuts) {
   if (o.down == DownCut::rows) return o.layout.tp > 1 ? DownCut::rows : DownCut::columns;
   if (!leaf_cuts.empty()) return DownCut::columns;
   if (o.down == DownCut::automatic) return DownCut::rows;
   const std::int64_t leaves = numerics::count_leaves(intermediate);
-  throw Error(ErrorCode::refused,
-              fmt::format("down cut by columns over tp{}: the contract's tree of I={} has {} {}, so a cut would fall inside "
-                          "one; tp {} cut between leaves, or cut down by rows",
-                          o.layout.tp, o.shape.intermediate, leaves, leaves == 1 ? "leaf" : "leaves",
-                          layout::legal_degrees(intermediate)));
+  throw Error(
+      ErrorCode::refused,
+      fmt::format(
+          "down cut by columns over tp{}: the contract's tree of I={} has {} {}, so a cut would fall inside "
+          "one; tp {} cut between leaves, or cut down by rows",
+          o.layout.tp, o.shape.intermediate, leaves, leaves == 1 ? "leaf" : "leaves",
+          layout::legal_degrees(intermediate)));
 }
 
 }  // namespace
@@ -55,18 +60,20 @@ Plan::Impl::Impl(const PlanOptions& given)
   ranks = ffn::make_ranks(options.layout, options.transport);
   const int tp = ranks.tp;
   if (options.max_rank_tokens == 0) {
-    options.max_rank_tokens = std::min(options.max_tokens, 2 * ((options.max_tokens + 2 * ranks.cp - 1) / (2 * ranks.cp)));
+    options.max_rank_tokens =
+        std::min(options.max_tokens, 2 * ((options.max_tokens + 2 * ranks.cp - 1) / (2 * ranks.cp)));
   }
   std::vector<std::int64_t> cuts = layout::leaf_cuts(intermediate_axis, tp);
   down = choose_down(options, intermediate_axis, cuts);
   intermediate_cuts = by_rows() ? layout::even_cuts(shape.intermediate, tp) : std::move(cuts);
   hidden_cuts = layout::even_cuts(shape.hidden, tp);
-  both_cuts = options.weights == WeightCut::both || (options.weights == WeightCut::automatic && by_rows() && options.backward);
+  both_cuts = options.weights == WeightCut::both ||
+              (options.weights == WeightCut::automatic && by_rows() && options.backward);
   if (by_rows() && options.backward && !both_cuts) {
-    throw Error(ErrorCode::refused,
-                fmt::format("backward over tp{} with down cut by rows reads gate and up by columns too: hold the weights cut both "
-                            "ways (weights both), or cut down by columns",
-                            tp));
+    throw Error(ErrorCode::refused, fmt::format("backward over tp{} with down cut by rows reads gate and up "
+                                                "by columns too: hold the weights cut both "
+                                                "ways (weights both), or cut down by columns",
+                                                tp));
   }
   const auto t = static_cast<std::size_t>(ranks.tp_rank);
   shard.tp_rank = ranks.tp_rank;
@@ -91,7 +98,8 @@ Plan::Impl::Impl(const PlanOptions& given)
     if (options.backward) dy_tokens = workspace.matrix(tokens, shape.hidden);
   }
   if (sharded() && !by_rows()) {
-    covers.emplace(options, intermediate_axis, intermediate_cuts, ranks, *engine, workspace, options.backward ? 2 : 1, tokens);
+    covers.emplace(options, intermediate_axis, intermediate_cuts, ranks, *engine, workspace,
+                   options.backward ? 2 : 1, tokens);
   }
   if (by_rows()) {
     wide = workspace.matrix(tokens, shape.intermediate);
@@ -141,11 +149,18 @@ void Plan::backward(const BackwardArgs& args) { impl_->backward(args); }
 const RankShard& Plan::shard() const { return impl_->shard; }
 DownCut Plan::down() const { return impl_->down; }
 bool Plan::holds_both_cuts() const { return impl_->both_cuts; }
-std::size_t Plan::workspace_bytes() const { return impl_->workspace.bytes() + impl_->block->workspace_bytes(); }
+std::size_t Plan::workspace_bytes() const {
+  return impl_->workspace.bytes() + impl_->block->workspace_bytes();
+}
 
 Weights Plan::slice(const ConstView& gate, const ConstView& up, const ConstView& down) const {
   const Interval i = impl_->shard.intermediate, h = impl_->shard.hidden;
-  Weights weights{gate.slice_rows(i.begin, i.end), up.slice_rows(i.begin, i.end), down.slice_cols(i.begin, i.end), {}, {}, {}};
+  Weights weights{gate.slice_rows(i.begin, i.end),
+                  up.slice_rows(i.begin, i.end),
+                  down.slice_cols(i.begin, i.end),
+                  {},
+                  {},
+                  {}};
   if (impl_->by_rows()) {
     weights.gate_columns = gate.slice_cols(h.begin, h.end);
     weights.up_columns = up.slice_cols(h.begin, h.end);

@@ -1,4 +1,5 @@
-// What a plan holds. plan.cpp builds it, forward.cpp and backward.cpp run it, arguments.cpp checks what it is given.
+// What a plan holds. plan.cpp builds it, forward.cpp and backward.cpp run it, arguments.cpp checks what it is
+// given.
 #pragma once
 
 #include <memory>
@@ -25,8 +26,8 @@ class Plan::Impl {
   // The tokens of one call, as this rank sees them.
   struct Call {
     const TokenShards* shards;
-    std::int64_t held;   // tokens of the context rank
-    Interval slice;      // which of them this rank's x, y, dy and dx hold
+    std::int64_t held;  // tokens of the context rank
+    Interval slice;     // which of them this rank's x, y, dy and dx hold
     Queue queue;
   };
 
@@ -40,7 +41,8 @@ class Plan::Impl {
   Saved saved_for(const Call& call, const Saved& given) const;
 
   // plan.cpp
-  ConstView gathered_tokens(const ConstView& mine, const View& buffer, const Call& call);  // all tokens of the context rank
+  ConstView gathered_tokens(const ConstView& mine, const View& buffer,
+                            const Call& call);  // all tokens of the context rank
   View output_or_staging(const View& out) const;
   void deliver(const View& out, const View& staged, const Call& call);
 
@@ -63,13 +65,13 @@ class Plan::Impl {
   std::vector<std::size_t> token_bytes;  // of one gather over tensor ranks
 
   // Buffers for the largest call.
-  View x_tokens{}, dy_tokens{};    // gathered over tensor ranks (sequence parallelism)
-  View pack{};                     // a packed copy of a strided operand or result
-  View gate{}, up{}, act{};        // what forward leaves for backward
+  View x_tokens{}, dy_tokens{};  // gathered over tensor ranks (sequence parallelism)
+  View pack{};                   // a packed copy of a strided operand or result
+  View gate{}, up{}, act{};      // what forward leaves for backward
   View d_gate{}, d_up{};
-  View wide{}, wide_up{};          // [tokens, I]: A, or dG and dU, of all tensor ranks (by rows)
-  View part{};                     // [tokens, H_r]: this rank's columns of y or dX (by rows)
-  std::optional<ffn::CoverReduction> covers;            // by columns
+  View wide{}, wide_up{};                     // [tokens, I]: A, or dG and dU, of all tensor ranks (by rows)
+  View part{};                                // [tokens, H_r]: this rank's columns of y or dX (by rows)
+  std::optional<ffn::CoverReduction> covers;  // by columns
   std::optional<ffn::ColumnGather> gather_intermediate, gather_hidden;  // by rows
   std::optional<ffn::TokenReduction> reduction;
 };

@@ -18,8 +18,8 @@ constexpr std::size_t kCoverBytes = std::size_t{32} << 20;
 
 }  // namespace
 
-TokenReduction::TokenReduction(const PlanOptions& options, Ranks& ranks, engine::Engine& engine, Workspace& workspace,
-                               std::int64_t intermediate_held)
+TokenReduction::TokenReduction(const PlanOptions& options, Ranks& ranks, engine::Engine& engine,
+                               Workspace& workspace, std::int64_t intermediate_held)
     : options_(options),
       ranks_(ranks),
       engine_(engine),
@@ -47,7 +47,8 @@ TokenReduction::TokenReduction(const PlanOptions& options, Ranks& ranks, engine:
     merges_.reserve(nodes_.capacity());
     finish_.reserve(nodes_.capacity());
   }
-  const std::int64_t block = std::max<std::int64_t>(static_cast<std::int64_t>(kBlockBytes / sizeof(float)) / widest, ranks.cp);
+  const std::int64_t block =
+      std::max<std::int64_t>(static_cast<std::int64_t>(kBlockBytes / sizeof(float)) / widest, ranks.cp);
   block_ = workspace.matrix(block, widest, DType::f32);
   slice_ = workspace.matrix(block / ranks.cp + 1, widest, DType::f32);
 }
@@ -60,21 +61,25 @@ void TokenReduction::begin(const numerics::AxisTree& tree, const TokenShards& sh
   const bool legal = layout::cuts_between_leaves(tree, shards);
   if (!legal) {
     if (options_.gradient_reduction == GradientReduction::automatic) return;
-    throw Error(ErrorCode::refused,
-                fmt::format("exchanging gradient covers: a token shard of {} tokens over cp{} cuts inside a leaf of the "
-                            "contract's token axis; gather the tokens instead",
-                            shards.tokens, ranks_.cp));
+    throw Error(
+        ErrorCode::refused,
+        fmt::format(
+            "exchanging gradient covers: a token shard of {} tokens over cp{} cuts inside a leaf of the "
+            "contract's token axis; gather the tokens instead",
+            shards.tokens, ranks_.cp));
   }
   list_nodes();
   if (static_cast<std::int64_t>(nodes_.size()) > most_nodes_) {
     if (options_.gradient_reduction == GradientReduction::automatic) return;
-    throw Error(ErrorCode::refused, fmt::format("exchanging gradient covers: {} cover nodes are more than the plan's {}; gather "
-                                                "the tokens instead", nodes_.size(), most_nodes_));
+    throw Error(ErrorCode::refused,
+                fmt::format("exchanging gradient covers: {} cover nodes are more than the plan's {}; gather "
+                            "the tokens instead",
+                            nodes_.size(), most_nodes_));
   }
   const std::int64_t hidden = options_.shape.hidden, held = intermediate_held_;
   const double gather = 2.0 * static_cast<double>(shards.tokens) * static_cast<double>(2 * hidden + 3 * held);
-  const double exchange = 3.0 * static_cast<double>(held) * static_cast<double>(hidden) * static_cast<double>(node_bytes_) *
-                          static_cast<double>(nodes_.size()) / ranks_.cp;
+  const double exchange = 3.0 * static_cast<double>(held) * static_cast<double>(hidden) *
+                          static_cast<double>(node_bytes_) * static_cast<double>(nodes_.size()) / ranks_.cp;
   gathers_ = options_.gradient_reduction == GradientReduction::automatic && gather <= exchange;
 }
 
@@ -92,14 +97,16 @@ void TokenReduction::list_nodes() {
   }
   std::sort(nodes_.begin(), nodes_.end(), [](const Node& a, const Node& b) { return a.begin < b.begin; });
   numerics::for_each_finish_step(
-      tree_, static_cast<std::int64_t>(nodes_.size()), [&](std::int64_t i) { return nodes_[static_cast<std::size_t>(i)].end; },
+      tree_, static_cast<std::int64_t>(nodes_.size()),
+      [&](std::int64_t i) { return nodes_[static_cast<std::size_t>(i)].end; },
       [&](const numerics::WalkStep& step) { merges_.push_back(step.merges); });
 }
 
 ConstView TokenReduction::operand(Slot slot, const ConstView& mine, Queue queue) {
   if (ranks_.cp == 1 || !gathers_) return mine;
   for (int rank = 0; rank < ranks_.cp; ++rank) {
-    receive_bytes_[static_cast<std::size_t>(rank)] = checked_bytes(shards_->count(rank), mine.cols, size_of(DType::bf16));
+    receive_bytes_[static_cast<std::size_t>(rank)] =
+        checked_bytes(shards_->count(rank), mine.cols, size_of(DType::bf16));
   }
   const View all = packed(gathered_[slot], shards_->tokens, mine.cols);
   // Contiguous shards arrive in global order.
@@ -117,7 +124,8 @@ ConstView TokenReduction::operand(Slot slot, const ConstView& mine, Queue queue)
     std::int64_t from = 0;
     for (int rank = 0; rank < ranks_.cp; ++rank) {
       for (const Interval& interval : held_by(rank)) {
-        engine_.copy(all.slice_rows(interval.begin, interval.end), arrived.slice_rows(from, from + interval.length()), queue);
+        engine_.copy(all.slice_rows(interval.begin, interval.end),
+                     arrived.slice_rows(from, from + interval.length()), queue);
         from += interval.length();
       }
     }
@@ -131,7 +139,8 @@ std::int64_t TokenReduction::rows_of_block(std::int64_t cols) const {
   if (!gathers_) {
     // Every rank sends its nodes of all rows and receives all nodes of its slice; all ranks must cut alike.
     const auto all = static_cast<std::int64_t>(nodes_.size());
-    const std::int64_t most = std::max<std::int64_t>(*std::max_element(nodes_of_.begin(), nodes_of_.end()), 1);
+    const std::int64_t most =
+        std::max<std::int64_t>(*std::max_element(nodes_of_.begin(), nodes_of_.end()), 1);
     const std::int64_t row_bytes = cols * static_cast<std::int64_t>(node_bytes_);
     const std::int64_t budget = static_cast<std::int64_t>(kCoverBytes);
     rows = std::min(rows, budget / (most * row_bytes));
@@ -140,7 +149,8 @@ std::int64_t TokenReduction::rows_of_block(std::int64_t cols) const {
   return std::max<std::int64_t>(rows, 1);
 }
 
-void TokenReduction::reduce(const ConstView& left, const ConstView& right, const View& out, engine::Block& block, Queue queue) {
+void TokenReduction::reduce(const ConstView& left, const ConstView& right, const View& out,
+                            engine::Block& block, Queue queue) {
   if (out.empty()) return;
   if (ranks_.cp == 1) {
     block.d_weight({left, right, tree_, held_by(0), {{}, out}}, queue);
@@ -152,8 +162,8 @@ void TokenReduction::reduce(const ConstView& left, const ConstView& right, const
   }
 }
 
-void TokenReduction::reduce_block(const ConstView& left, const ConstView& right, Interval rows, const View& out,
-                                  engine::Block& block, Queue queue) {
+void TokenReduction::reduce_block(const ConstView& left, const ConstView& right, Interval rows,
+                                  const View& out, engine::Block& block, Queue queue) {
   const MemorySpace space = engine_.device().space;
   const std::int64_t cols = right.cols;
   const Interval mine = even_slice(rows.length(), ranks_.cp, ranks_.cp_rank);
@@ -161,15 +171,25 @@ void TokenReduction::reduce_block(const ConstView& left, const ConstView& right,
   slice.dtype = out.dtype;
   if (gathers_) {
     const Interval whole{0, shards_->tokens};
-    block.d_weight({left.slice_cols(rows.begin + mine.begin, rows.begin + mine.end), right, tree_, {&whole, 1}, {{}, slice}}, queue);
+    block.d_weight({left.slice_cols(rows.begin + mine.begin, rows.begin + mine.end),
+                    right,
+                    tree_,
+                    {&whole, 1},
+                    {{}, slice}},
+                   queue);
   } else {
     const std::int64_t nodes = nodes_of_[static_cast<std::size_t>(ranks_.cp_rank)];
     // [row][node][col], so that a slice of rows is one run of bytes.
-    block.d_weight({left.slice_cols(rows.begin, rows.end), right, tree_, held_by(ranks_.cp_rank),
-                    {{send_, nodes, nodes * cols, cols}, {}}}, queue);
+    block.d_weight({left.slice_cols(rows.begin, rows.end),
+                    right,
+                    tree_,
+                    held_by(ranks_.cp_rank),
+                    {{send_, nodes, nodes * cols, cols}, {}}},
+                   queue);
     for (int rank = 0; rank < ranks_.cp; ++rank) {
       const auto at = static_cast<std::size_t>(rank);
-      send_bytes_[at] = checked_bytes(even_slice(rows.length(), ranks_.cp, rank).length(), nodes * cols, node_bytes_);
+      send_bytes_[at] =
+          checked_bytes(even_slice(rows.length(), ranks_.cp, rank).length(), nodes * cols, node_bytes_);
       receive_bytes_[at] = checked_bytes(mine.length(), nodes_of_[at] * cols, node_bytes_);
     }
     ranks_.context->all_to_all(send_, send_bytes_, receive_, receive_bytes_, space, queue);
@@ -177,8 +197,10 @@ void TokenReduction::reduce_block(const ConstView& left, const ConstView& right,
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       const Node& node = nodes_[i];
       const auto rank = static_cast<std::size_t>(node.rank);
-      const std::size_t before = std::accumulate(receive_bytes_.begin(), receive_bytes_.begin() + node.rank, std::size_t{0});
-      const auto* const data = static_cast<const unsigned char*>(receive_) + before + static_cast<std::size_t>(node.index * cols) * node_bytes_;
+      const std::size_t before =
+          std::accumulate(receive_bytes_.begin(), receive_bytes_.begin() + node.rank, std::size_t{0});
+      const auto* const data = static_cast<const unsigned char*>(receive_) + before +
+                               static_cast<std::size_t>(node.index * cols) * node_bytes_;
       finish_.push_back({data, nodes_of_[rank] * cols, merges_[i]});
     }
     block.finish({finish_, {}, slice}, queue);

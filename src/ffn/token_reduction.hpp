@@ -1,6 +1,6 @@
-// Weight gradients over context ranks: d = left^T right over all tokens in their global order. Either the tokens are
-// gathered and each rank contracts a slice of the result's rows, or ranks exchange covers of the gradient and each
-// finishes a slice; then slices are gathered. The same bits; chosen by bytes.
+// Weight gradients over context ranks: d = left^T right over all tokens in their global order. Either the
+// tokens are gathered and each rank contracts a slice of the result's rows, or ranks exchange covers of the
+// gradient and each finishes a slice; then slices are gathered. The same bits; chosen by bytes.
 #pragma once
 
 #include <vector>
@@ -20,13 +20,14 @@ class TokenReduction {
   void begin(const numerics::AxisTree& tree, const TokenShards& shards);
   bool gathers() const { return gathers_; }
 
-  // An operand [tokens of this rank, cols] as the contraction needs it: all tokens in global order when gathering
-  // (kept in slot `slot`), as it is otherwise.
+  // An operand [tokens of this rank, cols] as the contraction needs it: all tokens in global order when
+  // gathering (kept in slot `slot`), as it is otherwise.
   enum Slot { kX, kDy, kGate, kUp, kAct, kSlots };
   ConstView operand(Slot slot, const ConstView& mine, Queue queue);
 
   // out = left^T right; operands as operand() gave them.
-  void reduce(const ConstView& left, const ConstView& right, const View& out, engine::Block& block, Queue queue);
+  void reduce(const ConstView& left, const ConstView& right, const View& out, engine::Block& block,
+              Queue queue);
 
  private:
   struct Node {
@@ -34,11 +35,13 @@ class TokenReduction {
     int rank;
     std::int64_t index;  // in its rank's cover
   };
-  std::span<const Interval> held_by(int rank) const { return shards_->of_rank[static_cast<std::size_t>(rank)]; }
+  std::span<const Interval> held_by(int rank) const {
+    return shards_->of_rank[static_cast<std::size_t>(rank)];
+  }
   void list_nodes();
   std::int64_t rows_of_block(std::int64_t cols) const;
-  void reduce_block(const ConstView& left, const ConstView& right, Interval rows, const View& out, engine::Block& block,
-                    Queue queue);
+  void reduce_block(const ConstView& left, const ConstView& right, Interval rows, const View& out,
+                    engine::Block& block, Queue queue);
 
   const PlanOptions& options_;
   Ranks& ranks_;
@@ -50,13 +53,13 @@ class TokenReduction {
   const TokenShards* shards_ = nullptr;
   bool gathers_ = true;
 
-  View arrived_{};               // tokens as they arrive, rank behind rank
-  std::vector<View> gathered_;   // tokens in global order, a slot each
-  View slice_{}, block_{};       // a slice of a block of gradient rows; the whole block. Room for f32
-  void* send_ = nullptr;         // covers
+  View arrived_{};              // tokens as they arrive, rank behind rank
+  std::vector<View> gathered_;  // tokens in global order, a slot each
+  View slice_{}, block_{};      // a slice of a block of gradient rows; the whole block. Room for f32
+  void* send_ = nullptr;        // covers
   void* receive_ = nullptr;
-  std::vector<Node> nodes_;      // of all covers, in global order
-  std::vector<int> merges_;      // after each of them
+  std::vector<Node> nodes_;             // of all covers, in global order
+  std::vector<int> merges_;             // after each of them
   std::vector<std::int64_t> nodes_of_;  // of each rank
   std::vector<engine::FinishNode> finish_;
   std::vector<std::size_t> send_bytes_, receive_bytes_;

@@ -10,7 +10,8 @@ std::size_t checked_bytes(std::int64_t rows, std::int64_t cols, std::size_t size
   std::int64_t elements = 0, bytes = 0;
   if (__builtin_mul_overflow(rows, cols, &elements) ||
       __builtin_mul_overflow(elements, static_cast<std::int64_t>(size), &bytes)) {
-    throw Error(ErrorCode::invalid_argument, fmt::format("a {} x {} tensor has more bytes than 63 bits count", rows, cols));
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("a {} x {} tensor has more bytes than 63 bits count", rows, cols));
   }
   return static_cast<std::size_t>(bytes);
 }

@@ -18,11 +18,13 @@ std::vector<std::int64_t> even_cuts(std::int64_t length, int tp) {
 std::vector<std::int64_t> leaf_cuts(const numerics::AxisTree& tree, int tp) {
   const std::vector<std::int64_t> even = even_cuts(tree.length, tp);
   const bool divides = tree.length % tp == 0;
-  if (divides && std::all_of(even.begin(), even.end(), [&](std::int64_t cut) { return tree.cuts_between_leaves(cut); })) {
+  if (divides && std::all_of(even.begin(), even.end(),
+                             [&](std::int64_t cut) { return tree.cuts_between_leaves(cut); })) {
     return even;
   }
   std::vector<std::int64_t> ends{0};  // leaf boundaries
-  numerics::for_each_leaf(tree, 0, tree.length, [&](const numerics::WalkStep& leaf) { ends.push_back(leaf.end); });
+  numerics::for_each_leaf(tree, 0, tree.length,
+                          [&](const numerics::WalkStep& leaf) { ends.push_back(leaf.end); });
   const auto leaves = static_cast<std::int64_t>(ends.size()) - 1;
   if (leaves < tp) return {};
 

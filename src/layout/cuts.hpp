@@ -10,8 +10,8 @@
 
 namespace samebits::layout {
 
-// tp + 1 boundaries of the axis that all stand between leaves: equal cuts where they exist, else the nearest leaf
-// boundaries. Empty when the axis has fewer leaves than ranks.
+// tp + 1 boundaries of the axis that all stand between leaves: equal cuts where they exist, else the nearest
+// leaf boundaries. Empty when the axis has fewer leaves than ranks.
 std::vector<std::int64_t> leaf_cuts(const numerics::AxisTree& tree, int tp);
 
 // tp + 1 boundaries, as even as whole elements allow.

@@ -13,16 +13,18 @@ namespace {
 constexpr int kMaxDegree = 4096;
 
 [[noreturn]] void refuse(std::string_view text) {
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("layout '{}': a layout is written tp2, tp4+cp2, tp2+cp2+sp, with degrees from 1 to {}", text,
-                          kMaxDegree));
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("layout '{}': a layout is written tp2, tp4+cp2, tp2+cp2+sp, with degrees from 1 to {}",
+                  text, kMaxDegree));
 }
 
 int read_degree(std::string_view part, std::string_view whole) {
   int degree = 0;
   const std::string_view digits = part.substr(2);
   const auto [end, failure] = std::from_chars(digits.data(), digits.data() + digits.size(), degree);
-  if (failure != std::errc{} || end != digits.data() + digits.size() || degree < 1 || degree > kMaxDegree) refuse(whole);
+  if (failure != std::errc{} || end != digits.data() + digits.size() || degree < 1 || degree > kMaxDegree)
+    refuse(whole);
   return degree;
 }
 
@@ -90,7 +92,8 @@ TokenShards TokenShards::contiguous(std::int64_t tokens, int cp) {
 TokenShards TokenShards::zigzag(std::int64_t tokens, int cp) {
   TokenShards shards{tokens, {}};
   for (int rank = 0; rank < cp; ++rank) {
-    shards.of_rank.push_back(joined({even_slice(tokens, 2 * cp, rank), even_slice(tokens, 2 * cp, 2 * cp - 1 - rank)}));
+    shards.of_rank.push_back(
+        joined({even_slice(tokens, 2 * cp, rank), even_slice(tokens, 2 * cp, 2 * cp - 1 - rank)}));
   }
   return shards;
 }
@@ -101,7 +104,8 @@ TokenShards TokenShards::of(std::vector<std::vector<Interval>> intervals) {
   for (auto& of_rank : intervals) {
     for (const Interval& interval : of_rank) {
       if (interval.begin < 0 || interval.end < interval.begin) {
-        throw Error(ErrorCode::invalid_argument, fmt::format("token shards: [{}, {}) is no interval", interval.begin, interval.end));
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("token shards: [{}, {}) is no interval", interval.begin, interval.end));
       }
     }
     shards.of_rank.push_back(joined(of_rank));

@@ -70,21 +70,31 @@ constexpr const char* kAxisProblem = "an axis rule is max:L, halve:D or block:B,
 
 const char* read_value(Field field, std::string_view value, Contract& contract) {
   switch (field) {
-    case kLeaf: return read_word(kLeaves, value, contract.leaf) ? nullptr : "leaf is fma, sm90 or gfx942";
-    case kHidden: return read_rule(value, contract.hidden) ? nullptr : kAxisProblem;
-    case kIntermediate: return read_rule(value, contract.intermediate) ? nullptr : kAxisProblem;
-    case kTokens: return read_rule(value, contract.tokens) ? nullptr : kAxisProblem;
-    case kNode: return read_word(kPrecisions, value, contract.node) ? nullptr : "node is bf16 or f32";
-    case kLanes: return read_word(kPrecisions, value, contract.lanes) ? nullptr : "lanes is bf16 or f32";
-    case kSwiglu: return read_word(kSwiglus, value, contract.swiglu) ? nullptr : "swiglu is one or two";
-    case kSigma: return read_word(kSigmas, value, contract.sigma) ? nullptr : "sigma is exact or cuda";
-    case kFields: break;
+    case kLeaf:
+      return read_word(kLeaves, value, contract.leaf) ? nullptr : "leaf is fma, sm90 or gfx942";
+    case kHidden:
+      return read_rule(value, contract.hidden) ? nullptr : kAxisProblem;
+    case kIntermediate:
+      return read_rule(value, contract.intermediate) ? nullptr : kAxisProblem;
+    case kTokens:
+      return read_rule(value, contract.tokens) ? nullptr : kAxisProblem;
+    case kNode:
+      return read_word(kPrecisions, value, contract.node) ? nullptr : "node is bf16 or f32";
+    case kLanes:
+      return read_word(kPrecisions, value, contract.lanes) ? nullptr : "lanes is bf16 or f32";
+    case kSwiglu:
+      return read_word(kSwiglus, value, contract.swiglu) ? nullptr : "swiglu is one or two";
+    case kSigma:
+      return read_word(kSigmas, value, contract.sigma) ? nullptr : "sigma is exact or cuda";
+    case kFields:
+      break;
   }
   return "legal fields are leaf, H, I, T, node, lanes, swiglu and sigma";
 }
 
 // Reads `field=value` parts; `given` remembers which fields stood there, so that none stands twice.
-ContractProblem read_fields(std::string_view text, char separator, Contract& contract, bool (&given)[kFields]) {
+ContractProblem read_fields(std::string_view text, char separator, Contract& contract,
+                            bool (&given)[kFields]) {
   while (!text.empty()) {
     const std::string_view part = take(text, separator);
     const std::size_t equals = part.find('=');
@@ -92,7 +102,8 @@ ContractProblem read_fields(std::string_view text, char separator, Contract& con
     int field = 0;
     while (field < kFields && kFieldNames[field] != part.substr(0, equals)) ++field;
     if (field < kFields && given[field]) return {part, "the field is given twice"};
-    if (const char* problem = read_value(static_cast<Field>(field), part.substr(equals + 1), contract)) return {part, problem};
+    if (const char* problem = read_value(static_cast<Field>(field), part.substr(equals + 1), contract))
+      return {part, problem};
     given[field] = true;
   }
   return {};
@@ -111,9 +122,11 @@ ContractProblem check_rules(const Contract& contract) {
     }
     if (rule.value > kLargestLeaf) return {name, "a leaf holds at most 2^40 elements"};
     if (rule.value < granule) {
-      return {name, granule == 1 ? "a leaf holds at least 1 element" : "a leaf of this arithmetic holds at least 16 elements"};
+      return {name, granule == 1 ? "a leaf holds at least 1 element"
+                                 : "a leaf of this arithmetic holds at least 16 elements"};
     }
-    if (rule.rule == Rule::block && rule.value % granule != 0) return {name, "block:B takes a multiple of 16 with this leaf"};
+    if (rule.rule == Rule::block && rule.value % granule != 0)
+      return {name, "block:B takes a multiple of 16 with this leaf"};
   }
   return {};
 }
@@ -159,7 +172,8 @@ ContractProblem parse_contract_text(std::string_view text, Contract& contract) {
       known = true;
     }
     if (!known) {
-      return {name, "no such contract; presets are bf16-tree-v1, f32-tree-v1, sm90-v1, hf-sm90-v1 and gfx942-v1"};
+      return {name,
+              "no such contract; presets are bf16-tree-v1, f32-tree-v1, sm90-v1, hf-sm90-v1 and gfx942-v1"};
     }
     problem = read_fields(rest, ',', contract, given);
     if (problem.problem != nullptr) return problem;
@@ -187,7 +201,9 @@ ContractText canonical_text(const Contract& contract) {
   return out;
 }
 
-std::uint64_t fingerprint_of(std::string_view canonical) { return XXH3_64bits(canonical.data(), canonical.size()); }
+std::uint64_t fingerprint_of(std::string_view canonical) {
+  return XXH3_64bits(canonical.data(), canonical.size());
+}
 
 std::string_view to_text(Leaf leaf) { return text_of(kLeaves, leaf); }
 std::string_view to_text(Rule rule) { return text_of(kRules, rule); }

@@ -1,5 +1,5 @@
-// What the matrix-core leaves read on vector lanes: operands prepared as an f32 significand and an int32 exponent, and
-// the accumulator taken apart. V is a vector of f32 or int32 lanes (engine/cpu/simd_*.hpp).
+// What the matrix-core leaves read on vector lanes: operands prepared as an f32 significand and an int32
+// exponent, and the accumulator taken apart. V is a vector of f32 or int32 lanes (engine/cpu/simd_*.hpp).
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,9 @@ namespace samebits::numerics {
 // The exponent that stands for "zero": no sum of two exponents with it reaches one of a nonzero product.
 inline constexpr std::int32_t kZeroOperandExponent = -1000;
 
-// bf16 lanes (as f32) to significand * 2^(exponent - 7): |significand| in [128, 256), below 128 for subnormals.
-// NaN and infinity stay as they are in `significand`, so that IEEE products and sums find them again.
+// bf16 lanes (as f32) to significand * 2^(exponent - 7): |significand| in [128, 256), below 128 for
+// subnormals. NaN and infinity stay as they are in `significand`, so that IEEE products and sums find them
+// again.
 template <class V>
 struct PreparedLanes {
   typename V::F significand;
@@ -75,7 +76,8 @@ struct LaneAccumulator {
 
   // acc / 2^exponent.
   F significand() const {
-    const I normal = V::bit_or(V::bit_and(bits, V::set(static_cast<std::int32_t>(0x807FFFFF))), V::set(127 << 23));
+    const I normal =
+        V::bit_or(V::bit_and(bits, V::set(static_cast<std::int32_t>(0x807FFFFF))), V::set(127 << 23));
     return V::select(tiny, V::mul(acc, V::set(0x1p126f)), V::as_float(normal));
   }
   // acc / 2^(exponent - 23), an integer below 2^24.

@@ -7,7 +7,8 @@ namespace samebits::numerics {
 
 // One group of 8 of each lane: products first .. first + 7 of `group`.
 template <class V>
-inline typename V::F gfx942_step_lanes(typename V::F acc, const LaneGroup<V>& group, int first, bool special) {
+inline typename V::F gfx942_step_lanes(typename V::F acc, const LaneGroup<V>& group, int first,
+                                       bool special) {
   using F = typename V::F;
   using I = typename V::I;
   constexpr int kNoProduct = 2 * kZeroOperandExponent;
@@ -27,7 +28,8 @@ inline typename V::F gfx942_step_lanes(typename V::F acc, const LaneGroup<V>& gr
   I dot = V::set(0);
   for (int k = 0; k < 8; ++k) {
     const I field = V::max(V::add(exponent[k], offset), V::set(0));
-    dot = V::add(dot, V::truncate(V::mul(group.product(first + k), V::as_float(V::template left<23>(field)))));
+    dot =
+        V::add(dot, V::truncate(V::mul(group.product(first + k), V::as_float(V::template left<23>(field)))));
   }
 
   // Both floored against E = max(e_d, e_acc), then added exactly in double and rounded once.
@@ -51,10 +53,12 @@ inline typename V::F gfx942_step_lanes(typename V::F acc, const LaneGroup<V>& gr
     for (int k = 0; k < 8; ++k) {
       const F product = group.product(first + k);
       const I magnitude = V::bit_and(V::as_int(product), V::set(0x7FFFFFFF));
-      const auto large = V::greater(magnitude, V::set(0x46FFFFFF));  // |significands| >= 2^15: the product reaches 2
+      const auto large =
+          V::greater(magnitude, V::set(0x46FFFFFF));  // |significands| >= 2^15: the product reaches 2
       const I reach = V::select(large, V::add(exponent[k], V::set(1)), exponent[k]);
       const auto overflow = V::greater(reach, V::set(127));
-      sum_of_specials = V::add(sum_of_specials, V::select(overflow, V::mul(product, V::as_float(V::set(0x7F800000))), product));
+      sum_of_specials = V::add(
+          sum_of_specials, V::select(overflow, V::mul(product, V::as_float(V::set(0x7F800000))), product));
     }
     result = V::select(is_special<V>(sum_of_specials), sum_of_specials, result);
   }

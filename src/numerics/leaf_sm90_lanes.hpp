@@ -1,5 +1,5 @@
-// sm90_step on a vector of lanes, for processors without Hopper's tensor cores: the same integers as leaf_sm90.hpp, in
-// f32 and int32 lanes. V is a vector of f32 or int32 lanes (engine/cpu/simd_*.hpp).
+// sm90_step on a vector of lanes, for processors without Hopper's tensor cores: the same integers as
+// leaf_sm90.hpp, in f32 and int32 lanes. V is a vector of f32 or int32 lanes (engine/cpu/simd_*.hpp).
 #pragma once
 
 #include "numerics/lane_group.hpp"
@@ -22,7 +22,8 @@ inline typename V::F sm90_step_lanes(typename V::F acc, const LaneGroup<V>& grou
   }
   top = V::max(top, V::set(-133));
 
-  // Terms in units of 2^(E - 25), truncated toward zero. The sixteen products fill 31 bits; acc joins them in double.
+  // Terms in units of 2^(E - 25), truncated toward zero. The sixteen products fill 31 bits; acc joins them in
+  // double.
   const I offset = V::sub(V::set(127 + 11), top);
   I sum = V::set(0);
   for (int k = 0; k < 16; ++k) {

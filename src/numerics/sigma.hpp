@@ -6,7 +6,8 @@
 
 namespace samebits::numerics {
 
-// 1 / (1 + e^-g) in double, by our own exp so that no libm is in the path of a bit; checked on all 65,536 inputs.
+// 1 / (1 + e^-g) in double, by our own exp so that no libm is in the path of a bit; checked on all 65,536
+// inputs.
 float sigma_exact(Bf16 g);
 
 // The recording of an H200, kept as its distance in ulps from the exact one.

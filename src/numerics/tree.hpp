@@ -1,4 +1,5 @@
-// The binary tree of an axis (docs/numerics.md section 2): a pure function of the rule, the granule and the length.
+// The binary tree of an axis (docs/numerics.md section 2): a pure function of the rule, the granule and the
+// length.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,8 @@ struct AxisTree {
   AxisRule rule{};
   std::int64_t granule = 1;
   std::int64_t length = 0;
-  bool moved = false;  // the control of `verify`: the first split stands one granule off, and a single leaf is cut in two
+  bool moved = false;  // the control of `verify`: the first split stands one granule off, and a single leaf
+                       // is cut in two
 
   SAMEBITS_HD constexpr TreeNode root() const { return {0, length, 0}; }
 
@@ -42,8 +44,12 @@ struct AxisTree {
     return ruled - granule > node.begin ? ruled - granule : ruled;
   }
 
-  SAMEBITS_HD constexpr TreeNode lower(TreeNode node) const { return {node.begin, split(node), node.depth + 1}; }
-  SAMEBITS_HD constexpr TreeNode upper(TreeNode node) const { return {split(node), node.end, node.depth + 1}; }
+  SAMEBITS_HD constexpr TreeNode lower(TreeNode node) const {
+    return {node.begin, split(node), node.depth + 1};
+  }
+  SAMEBITS_HD constexpr TreeNode upper(TreeNode node) const {
+    return {split(node), node.end, node.depth + 1};
+  }
 
   // Whether a shard may end at `position`: an end of the axis, or a boundary between two leaves.
   SAMEBITS_HD constexpr bool cuts_between_leaves(std::int64_t position) const {
@@ -76,7 +82,8 @@ struct AxisTree {
   }
 };
 
-SAMEBITS_HD constexpr AxisTree axis_tree(const Contract& contract, const AxisRule& rule, std::int64_t length) {
+SAMEBITS_HD constexpr AxisTree axis_tree(const Contract& contract, const AxisRule& rule,
+                                         std::int64_t length) {
   return {rule, granule_of(contract.leaf), length, false};
 }
 

@@ -1,5 +1,6 @@
-// Post-order walks of an axis tree, as a stack machine sees them: push a value, then merge the two on top k times.
-// Neither walk allocates. A walk over a shard leaves the nodes of its cover on the stack, lowest first.
+// Post-order walks of an axis tree, as a stack machine sees them: push a value, then merge the two on top k
+// times. Neither walk allocates. A walk over a shard leaves the nodes of its cover on the stack, lowest
+// first.
 #pragma once
 
 #include "numerics/tree.hpp"
@@ -14,8 +15,9 @@ struct WalkStep {
 
 namespace detail {
 
-// Visits `node` within [begin, end). `Stops(node)` says whether a node inside the shard is pushed as it is. `pending`
-// delays each step by one so that the merges above it are known. Returns false when the shard cuts inside a leaf.
+// Visits `node` within [begin, end). `Stops(node)` says whether a node inside the shard is pushed as it is.
+// `pending` delays each step by one so that the merges above it are known. Returns false when the shard cuts
+// inside a leaf.
 template <class Stops, class Visit>
 constexpr bool walk_node(const AxisTree& tree, TreeNode node, std::int64_t begin, std::int64_t end,
                          const Stops& stops, WalkStep& pending, bool& has_pending, const Visit& visit) {
@@ -35,7 +37,8 @@ constexpr bool walk_node(const AxisTree& tree, TreeNode node, std::int64_t begin
 }
 
 template <class Stops, class Visit>
-constexpr bool walk(const AxisTree& tree, std::int64_t begin, std::int64_t end, const Stops& stops, const Visit& visit) {
+constexpr bool walk(const AxisTree& tree, std::int64_t begin, std::int64_t end, const Stops& stops,
+                    const Visit& visit) {
   if (begin >= end) return true;
   WalkStep pending{};
   bool has_pending = false;
@@ -49,13 +52,16 @@ constexpr bool walk(const AxisTree& tree, std::int64_t begin, std::int64_t end, 
 // Every leaf of [begin, end) in order. False (after some visits) when the interval cuts inside a leaf.
 template <class Visit>
 constexpr bool for_each_leaf(const AxisTree& tree, std::int64_t begin, std::int64_t end, const Visit& visit) {
-  return detail::walk(tree, begin, end, [&](TreeNode node) { return tree.is_leaf(node); }, visit);
+  return detail::walk(
+      tree, begin, end, [&](TreeNode node) { return tree.is_leaf(node); }, visit);
 }
 
 // The nodes of the interval's cover: the fewest tree nodes that tile it.
 template <class Visit>
-constexpr bool for_each_cover_node(const AxisTree& tree, std::int64_t begin, std::int64_t end, const Visit& visit) {
-  return detail::walk(tree, begin, end, [](TreeNode) { return true; }, visit);
+constexpr bool for_each_cover_node(const AxisTree& tree, std::int64_t begin, std::int64_t end,
+                                   const Visit& visit) {
+  return detail::walk(
+      tree, begin, end, [](TreeNode) { return true; }, visit);
 }
 
 constexpr std::int64_t count_cover_nodes(const AxisTree& tree, std::int64_t begin, std::int64_t end) {
@@ -70,8 +76,8 @@ constexpr std::int64_t count_leaves(const AxisTree& tree) {
   return count;
 }
 
-// Finishing a tree from covers that tile the whole axis. `boundary(i)` is the end of the i-th node of all covers, in
-// order; every push is one of them. False when they are not nodes of this tree.
+// Finishing a tree from covers that tile the whole axis. `boundary(i)` is the end of the i-th node of all
+// covers, in order; every push is one of them. False when they are not nodes of this tree.
 template <class Boundary, class Visit>
 constexpr bool for_each_finish_step(const AxisTree& tree, std::int64_t nodes, const Boundary& boundary,
                                     const Visit& visit) {

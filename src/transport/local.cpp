@@ -1,4 +1,5 @@
-// Ranks as threads of one process: each posts where its bytes are, all wait, each copies what is for it, all wait again.
+// Ranks as threads of one process: each posts where its bytes are, all wait, each copies what is for it, all
+// wait again.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 
 #include "samebits/error.hpp"
 #include "samebits/transport.hpp"
-#include "transport/sizes.hpp"
+#include "transport/group.hpp"
 
 namespace samebits {
 namespace {
@@ -101,7 +102,8 @@ class LocalTransport final : public Transport {
   int size() const override { return static_cast<int>(group_->ranks.size()); }
   bool reaches(MemorySpace space) const override { return space == MemorySpace::host; }
 
-  void all_gather(const void* send, void* receive, std::span<const std::size_t> bytes, MemorySpace, Queue) override {
+  void all_gather(const void* send, void* receive, std::span<const std::size_t> bytes, MemorySpace,
+                  Queue) override {
     check_counts(bytes, size());
     const Post post{static_cast<const unsigned char*>(send), bytes};
     world_->meet(*group_, rank_, &post);
@@ -134,14 +136,8 @@ class LocalTransport final : public Transport {
   }
 
   std::shared_ptr<Transport> subgroup(std::span<const int> ranks) override {
-    std::vector<int> of_world;
-    int mine = -1;
-    for (const int r : ranks) {
-      if (r == rank_) mine = static_cast<int>(of_world.size());
-      of_world.push_back(group_->ranks.at(static_cast<std::size_t>(r)));
-    }
-    if (mine < 0) throw Error(ErrorCode::invalid_argument, fmt::format("rank {} is not in the group it asks for", rank_));
-    return std::make_shared<LocalTransport>(world_, world_->group(of_world), mine);
+    const transport::Members part = transport::subgroup_of({group_->ranks, rank_}, ranks);
+    return std::make_shared<LocalTransport>(world_, world_->group(part.of_world), part.rank);
   }
 
   void abort(const std::string& reason) noexcept override { world_->abort(reason); }
@@ -150,7 +146,8 @@ class LocalTransport final : public Transport {
   // Ranks that disagree about a size would read beyond a buffer.
   void require(bool agreed, int rank) const {
     if (agreed) return;
-    const std::string reason = fmt::format("ranks {} and {} disagree about the bytes of a collective", rank_, rank);
+    const std::string reason =
+        fmt::format("ranks {} and {} disagree about the bytes of a collective", rank_, rank);
     world_->abort(reason);
     throw Error(ErrorCode::disagreement, reason);
   }
@@ -163,7 +160,8 @@ class LocalTransport final : public Transport {
 }  // namespace
 
 std::vector<std::shared_ptr<Transport>> local_transports(int ranks) {
-  if (ranks < 1) throw Error(ErrorCode::invalid_argument, fmt::format("{} ranks: there must be at least one", ranks));
+  if (ranks < 1)
+    throw Error(ErrorCode::invalid_argument, fmt::format("{} ranks: there must be at least one", ranks));
   const auto world = std::make_shared<World>(ranks);
   std::vector<std::shared_ptr<Transport>> transports;
   for (int rank = 0; rank < ranks; ++rank) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <ostream>
+#include <string>
 
 #include "accuracy/double_block.hpp"
 #include "reference/reference.hpp"
@@ -15,6 +17,8 @@ struct Bounds {
   const char* contract;
   double low, high;  // of the relative L2 error of y, dx and the gradients, in percent
 };
+
+void PrintTo(const Bounds& bounds, std::ostream* out) { *out << bounds.contract; }
 
 // bf16 nodes round at every level of the tree; f32 nodes leave the roundings of the named tensors. The low
 // ends catch a contract that is more accurate than it can be, which is another contract.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,11 @@
 #include "samebits/seeded.hpp"
 
 namespace samebits {
+
+namespace reference {
+void PrintTo(const Golden& golden, std::ostream* out) { *out << golden.contract; }
+}  // namespace reference
+
 namespace {
 
 using reference::Bf16;

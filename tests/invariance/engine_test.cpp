@@ -1,5 +1,5 @@
-// The CPU engine at TP1 against the literal reference: every instruction set, thread count and kind of value, at odd
-// sizes around the engine's tile and chunk edges.
+// The CPU engine at TP1 against the literal reference: every instruction set, thread count and kind of value,
+// at odd sizes around the engine's tile and chunk edges.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -34,15 +34,21 @@ std::vector<Isa> isas() {
   return found;
 }
 
-const std::vector<std::string> kContracts = {"bf16-tree-v1", "f32-tree-v1", "sm90-v1", "hf-sm90-v1", "gfx942-v1",
-                                             "bf16-tree-v1,H=max:1,I=max:2,T=max:1", "sm90-v1,H=max:16,I=block:32,node=bf16"};
+const std::vector<std::string> kContracts = {"bf16-tree-v1",
+                                             "f32-tree-v1",
+                                             "sm90-v1",
+                                             "hf-sm90-v1",
+                                             "gfx942-v1",
+                                             "bf16-tree-v1,H=max:1,I=max:2,T=max:1",
+                                             "sm90-v1,H=max:16,I=block:32,node=bf16"};
 
 TEST(Engine, EveryInstructionSetOnEveryKindOfValue) {
   Random random(11);
   for (const std::string& text : kContracts) {
     const Contract contract = parse_contract(text);
     for (const Values kind : kAllValues) {
-      const BlockInputs in = random_inputs(random, kind, {uniform(random, 17, 50), uniform(random, 33, 70)}, uniform(random, 17, 40));
+      const BlockInputs in = random_inputs(random, kind, {uniform(random, 17, 50), uniform(random, 33, 70)},
+                                           uniform(random, 17, 40));
       const reference::Outputs expected = expected_of(contract, in);
       for (const Isa isa : isas()) {
         BlockRun run;
@@ -95,9 +101,10 @@ TEST(Engine, ForeignFloatingPointEnvironment) {
   ForwardArgs args;
   args.x = host_view(static_cast<const void*>(in.x.data()), in.tokens, in.shape.hidden);
   args.y = host_view(y.data(), in.tokens, in.shape.hidden);
-  args.weights = plan.slice(host_view(static_cast<const void*>(in.gate.data()), in.shape.intermediate, in.shape.hidden),
-                            host_view(static_cast<const void*>(in.up.data()), in.shape.intermediate, in.shape.hidden),
-                            host_view(static_cast<const void*>(in.down.data()), in.shape.hidden, in.shape.intermediate));
+  args.weights =
+      plan.slice(host_view(static_cast<const void*>(in.gate.data()), in.shape.intermediate, in.shape.hidden),
+                 host_view(static_cast<const void*>(in.up.data()), in.shape.intermediate, in.shape.hidden),
+                 host_view(static_cast<const void*>(in.down.data()), in.shape.hidden, in.shape.intermediate));
   std::fesetround(FE_UPWARD);
 #if defined(__x86_64__)
   const unsigned before = _mm_getcsr();

@@ -14,7 +14,8 @@
 namespace samebits::test {
 namespace {
 
-const std::vector<std::string> kLayouts = {"tp1", "tp2", "tp2+sp", "tp4", "tp2+cp2", "tp2+cp2+sp", "tp8", "tp4+cp2", "tp4+cp2+sp", "tp3+cp2"};
+const std::vector<std::string> kLayouts = {"tp1",        "tp2", "tp2+sp",  "tp4",        "tp2+cp2",
+                                           "tp2+cp2+sp", "tp8", "tp4+cp2", "tp4+cp2+sp", "tp3+cp2"};
 
 std::vector<std::uint16_t> seeded(SeededTensor tensor, std::int64_t rows, std::int64_t cols) {
   std::vector<std::uint16_t> data(static_cast<std::size_t>(rows * cols));
@@ -24,12 +25,14 @@ std::vector<std::uint16_t> seeded(SeededTensor tensor, std::int64_t rows, std::i
 
 template <class T>
 std::string digest_of(const std::vector<T>& data, std::int64_t rows, std::int64_t cols) {
-  return digest(host_view(static_cast<const void*>(data.data()), rows, cols, sizeof(T) == 4 ? DType::f32 : DType::bf16));
+  return digest(host_view(static_cast<const void*>(data.data()), rows, cols,
+                          sizeof(T) == 4 ? DType::f32 : DType::bf16));
 }
 
 TEST(Recorded, GoldenDigestsOnEveryLayout) {
   const Shape shape = reference::kGoldenShape;
-  const std::int64_t tokens = reference::kGoldenTokens, hidden = shape.hidden, intermediate = shape.intermediate;
+  const std::int64_t tokens = reference::kGoldenTokens, hidden = shape.hidden,
+                     intermediate = shape.intermediate;
   BlockInputs in{shape, tokens, {}, {}, {}, {}, {}};
   in.x = seeded(SeededTensor::x, tokens, hidden);
   in.dy = seeded(SeededTensor::dy, tokens, hidden);
@@ -59,6 +62,10 @@ TEST(Recorded, GoldenDigestsOnEveryLayout) {
   }
 }
 
+constexpr const char* kGate = "model.layers.0.mlp.gate_proj.weight";
+constexpr const char* kUp = "model.layers.0.mlp.up_proj.weight";
+constexpr const char* kDown = "model.layers.0.mlp.down_proj.weight";
+
 // What unmodified PyTorch returned on an H200: Hugging Face's Qwen3MLP, output and four gradients.
 TEST(Recorded, HuggingFaceOnAnH200OnEveryLayout) {
   const auto file = SafetensorsFile::open(SAMEBITS_FIXTURES "/hf_qwen3mlp_h200.safetensors");
@@ -68,16 +75,18 @@ TEST(Recorded, HuggingFaceOnAnH200OnEveryLayout) {
     std::memcpy(data.data(), matrix.view.data, data.size() * 2);
     return data;
   };
-  const ConstView x = file.matrix("x").view, gate = file.matrix("gate").view;
+  const ConstView x = file.matrix("x").view, gate = file.matrix(kGate).view;
   const std::int64_t tokens = x.rows, hidden = gate.cols, intermediate = gate.rows;
-  const BlockInputs in{{hidden, intermediate}, tokens, tensor("x"), tensor("dy"), tensor("gate"), tensor("up"), tensor("down")};
+  const BlockInputs in{{hidden, intermediate}, tokens,      tensor("x"),  tensor("dy"),
+                       tensor(kGate),          tensor(kUp), tensor(kDown)};
   for (const std::string& layout : kLayouts) {
     BlockRun run;
     run.contract = parse_contract("hf-sm90-v1");
     run.layout = parse_layout(layout);
     const BlockOutputs got = run_block(run, in);
     EXPECT_EQ(got.replica_difference, "") << layout;
-    const auto expect = [&](const char* name, const std::vector<std::uint16_t>& ours, std::int64_t rows, std::int64_t cols) {
+    const auto expect = [&](const char* name, const std::vector<std::uint16_t>& ours, std::int64_t rows,
+                            std::int64_t cols) {
       expect_same_bits(layout + " " + name, ours.data(), tensor(name).data(), rows, cols, NaNs::any);
     };
     expect("y", got.y, tokens, hidden);

@@ -24,9 +24,10 @@ struct Matrix {
 void copy_rows(const View& to, const ConstView& from) {
   const std::size_t size = size_of(from.dtype);
   for (std::int64_t row = 0; row < from.rows; ++row) {
-    std::memcpy(static_cast<unsigned char*>(to.data) + static_cast<std::size_t>(row * to.row_stride) * size,
-                static_cast<const unsigned char*>(from.data) + static_cast<std::size_t>(row * from.row_stride) * size,
-                static_cast<std::size_t>(from.cols) * size);
+    std::memcpy(
+        static_cast<unsigned char*>(to.data) + static_cast<std::size_t>(row * to.row_stride) * size,
+        static_cast<const unsigned char*>(from.data) + static_cast<std::size_t>(row * from.row_stride) * size,
+        static_cast<std::size_t>(from.cols) * size);
   }
 }
 
@@ -34,15 +35,16 @@ void copy_rows(const View& to, const ConstView& from) {
 class Assembly {
  public:
   template <class T>
-  void put(const char* name, std::vector<T>& whole, std::vector<bool>& seen, std::int64_t whole_cols, std::int64_t row0,
-           std::int64_t col0, const ConstView& part, int rank) {
+  void put(const char* name, std::vector<T>& whole, std::vector<bool>& seen, std::int64_t whole_cols,
+           std::int64_t row0, std::int64_t col0, const ConstView& part, int rank) {
     const std::lock_guard lock(mutex_);
     for (std::int64_t row = 0; row < part.rows; ++row) {
       const T* const from = static_cast<const T*>(part.data) + row * part.row_stride;
       for (std::int64_t col = 0; col < part.cols; ++col) {
         const auto at = static_cast<std::size_t>((row0 + row) * whole_cols + col0 + col);
         if (seen[at] && !same_element(whole[at], from[col]) && difference.empty()) {
-          difference = fmt::format("{} of rank {} differs from another rank's copy at [{}, {}]", name, rank, row0 + row, col0 + col);
+          difference = fmt::format("{} of rank {} differs from another rank's copy at [{}, {}]", name, rank,
+                                   row0 + row, col0 + col);
         }
         whole[at] = from[col];
         seen[at] = true;
@@ -65,7 +67,8 @@ TokenShards split_tokens(const BlockRun& run, std::int64_t tokens) {
   Random random(run.split_seed);
   std::vector<std::vector<Interval>> of_rank(static_cast<std::size_t>(cp));
   for (std::int64_t at = 0; at < tokens;) {
-    const std::int64_t end = std::min(tokens, at + uniform(random, 1, std::max<std::int64_t>(1, tokens / cp)));
+    const std::int64_t end =
+        std::min(tokens, at + uniform(random, 1, std::max<std::int64_t>(1, tokens / cp)));
     of_rank[static_cast<std::size_t>(uniform(random, 0, cp - 1))].push_back({at, end});
     at = end;
   }
@@ -85,9 +88,10 @@ BlockInputs random_inputs(Random& random, Values kind, Shape shape, std::int64_t
 }
 
 std::string describe(const BlockRun& run) {
-  return fmt::format("{} on {}, isa {}, {} threads, split {}/{}, down {}, gradients {}, covers {}{}{}{}", canonical(run.contract),
-                     name_of(run.layout), static_cast<int>(run.isa), run.threads, static_cast<int>(run.split), run.split_seed,
-                     static_cast<int>(run.down), static_cast<int>(run.gradients), static_cast<int>(run.covers),
+  return fmt::format("{} on {}, isa {}, {} threads, split {}/{}, down {}, gradients {}, covers {}{}{}{}",
+                     canonical(run.contract), name_of(run.layout), static_cast<int>(run.isa), run.threads,
+                     static_cast<int>(run.split), run.split_seed, static_cast<int>(run.down),
+                     static_cast<int>(run.gradients), static_cast<int>(run.covers),
                      run.callbacks ? ", callbacks" : "", run.strided ? ", strided" : "",
                      run.f32_gradients ? ", f32 gradients" : "");
 }
@@ -96,7 +100,8 @@ BlockOutputs run_block(const BlockRun& run, const BlockInputs& in) {
   const std::int64_t hidden = in.shape.hidden, intermediate = in.shape.intermediate, tokens = in.tokens;
   const TokenShards shards = split_tokens(run, tokens);
   BlockOutputs out;
-  const auto activations = static_cast<std::size_t>(tokens * hidden), weights = static_cast<std::size_t>(hidden * intermediate);
+  const auto activations = static_cast<std::size_t>(tokens * hidden),
+             weights = static_cast<std::size_t>(hidden * intermediate);
   out.y.resize(activations), out.training_y.resize(activations), out.dx.resize(activations);
   out.d_gate.resize(weights), out.d_up.resize(weights), out.d_down.resize(weights);
   out.d_gate_f32.resize(weights), out.d_up_f32.resize(weights), out.d_down_f32.resize(weights);
@@ -147,7 +152,8 @@ BlockOutputs run_block(const BlockRun& run, const BlockInputs& in) {
     const ConstView down = host_view(static_cast<const void*>(in.down.data()), hidden, intermediate);
     const std::int64_t held = shard.intermediate.length();
     const DType dtype = run.f32_gradients ? DType::f32 : DType::bf16;
-    Matrix d_gate(held, hidden, dtype, run.strided), d_up(held, hidden, dtype, run.strided), d_down(hidden, held, dtype, run.strided);
+    Matrix d_gate(held, hidden, dtype, run.strided), d_up(held, hidden, dtype, run.strided),
+        d_down(hidden, held, dtype, run.strided);
 
     ForwardArgs forward;
     forward.x = x.view;
@@ -171,7 +177,8 @@ BlockOutputs run_block(const BlockRun& run, const BlockInputs& in) {
 
     for (std::int64_t row = 0; row < count; ++row) {
       assembly.put("y", out.y, seen_y, hidden, rows[row], 0, y.view.slice_rows(row, row + 1), rank);
-      assembly.put("training y", out.training_y, seen_t, hidden, rows[row], 0, t.view.slice_rows(row, row + 1), rank);
+      assembly.put("training y", out.training_y, seen_t, hidden, rows[row], 0,
+                   t.view.slice_rows(row, row + 1), rank);
       assembly.put("dx", out.dx, seen_dx, hidden, rows[row], 0, dx.view.slice_rows(row, row + 1), rank);
     }
     const std::int64_t begin = shard.intermediate.begin;
@@ -193,7 +200,8 @@ BlockOutputs run_block(const BlockRun& run, const BlockInputs& in) {
   }
   out.replica_difference = assembly.difference;
   for (const auto* seen : {&seen_y, &seen_t, &seen_dx, &seen_gate, &seen_up, &seen_down}) {
-    if (std::find(seen->begin(), seen->end(), false) != seen->end()) out.replica_difference += " an element arrived from no rank";
+    if (std::find(seen->begin(), seen->end(), false) != seen->end())
+      out.replica_difference += " an element arrived from no rank";
   }
   return out;
 }
@@ -208,9 +216,11 @@ void expect_equals_reference(const BlockRun& run, const BlockInputs& in, const r
   expect_same_bits(what + "training y", got.training_y.data(), expected.y.data(), in.tokens, hidden);
   expect_same_bits(what + "dx", got.dx.data(), expected.dx.data(), in.tokens, hidden);
   if (run.f32_gradients) {
-    expect_same_bits(what + "d_gate", got.d_gate_f32.data(), expected.d_gate_f32.data(), intermediate, hidden);
+    expect_same_bits(what + "d_gate", got.d_gate_f32.data(), expected.d_gate_f32.data(), intermediate,
+                     hidden);
     expect_same_bits(what + "d_up", got.d_up_f32.data(), expected.d_up_f32.data(), intermediate, hidden);
-    expect_same_bits(what + "d_down", got.d_down_f32.data(), expected.d_down_f32.data(), hidden, intermediate);
+    expect_same_bits(what + "d_down", got.d_down_f32.data(), expected.d_down_f32.data(), hidden,
+                     intermediate);
   } else {
     expect_same_bits(what + "d_gate", got.d_gate.data(), expected.d_gate.data(), intermediate, hidden);
     expect_same_bits(what + "d_up", got.d_up.data(), expected.d_up.data(), intermediate, hidden);

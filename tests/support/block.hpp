@@ -29,14 +29,14 @@ struct BlockRun {
   Isa isa = Isa::automatic;
   int threads = 1;
   TokenSplit split = TokenSplit::contiguous;
-  std::uint64_t split_seed = 0;  // of a random split
+  std::uint64_t split_seed = 0;         // of a random split
   std::optional<TokenShards> shards{};  // instead of `split`
   DownCut down = DownCut::automatic;
   WeightCut weights = WeightCut::automatic;
   GradientReduction gradients = GradientReduction::automatic;
   CoverExchange covers = CoverExchange::automatic;
-  bool callbacks = false;       // over the callback transport
-  bool strided = false;         // x, y, dy, dx and gradients with padded rows
+  bool callbacks = false;  // over the callback transport
+  bool strided = false;    // x, y, dy, dx and gradients with padded rows
   bool f32_gradients = false;
   bool control = false;
 };
@@ -50,7 +50,7 @@ struct BlockOutputs {
 BlockOutputs run_block(const BlockRun& run, const BlockInputs& inputs);
 
 // Fails the current test where the run differs from the reference in a bit.
-void expect_equals_reference(const BlockRun& run, const BlockInputs& inputs, const reference::Outputs& expected,
-                             const std::string& context);
+void expect_equals_reference(const BlockRun& run, const BlockInputs& inputs,
+                             const reference::Outputs& expected, const std::string& context);
 
 }  // namespace samebits::test

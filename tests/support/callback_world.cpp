@@ -63,8 +63,9 @@ TransportCallbacks callbacks_of(int rank, const std::shared_ptr<Mailboxes>& boxe
       at += bytes[r];
     }
   };
-  callbacks.all_to_all = [rank, boxes](std::span<const int> group, const void* send, std::span<const std::size_t> send_bytes,
-                                       void* receive, std::span<const std::size_t> receive_bytes, MemorySpace, Queue) {
+  callbacks.all_to_all = [rank, boxes](std::span<const int> group, const void* send,
+                                       std::span<const std::size_t> send_bytes, void* receive,
+                                       std::span<const std::size_t> receive_bytes, MemorySpace, Queue) {
     const auto* from = static_cast<const unsigned char*>(send);
     for (std::size_t r = 0; r < group.size(); ++r) {
       boxes->send(rank, group[r], from, send_bytes[r]);

@@ -1,4 +1,5 @@
-// A host program with its own way of moving bytes: a mailbox a pair of ranks, used through TransportCallbacks.
+// A host program with its own way of moving bytes: a mailbox a pair of ranks, used through
+// TransportCallbacks.
 #pragma once
 
 #include <functional>

@@ -8,9 +8,15 @@ namespace samebits::test {
 
 struct SmallPlan {
   explicit SmallPlan(std::int64_t max_tokens, const char* contract = "f32-tree-v1", Shape shape = {24, 48})
-      : options(make_options(max_tokens, contract, shape)), plan(options), random(7),
+      : options(make_options(max_tokens, contract, shape)),
+        plan(options),
+        random(7),
         in(random_inputs(random, Values::normal, shape, max_tokens)),
-        y(in.x.size() + 1), dx(in.x.size() + 1), d_gate(in.gate.size()), d_up(in.gate.size()), d_down(in.gate.size()) {}
+        y(in.x.size() + 1),
+        dx(in.x.size() + 1),
+        d_gate(in.gate.size()),
+        d_up(in.gate.size()),
+        d_down(in.gate.size()) {}
 
   static PlanOptions make_options(std::int64_t max_tokens, const char* contract, Shape shape) {
     PlanOptions options;
@@ -22,9 +28,12 @@ struct SmallPlan {
   }
   ConstView weight(const std::vector<std::uint16_t>& data, bool down) const {
     const Shape s = in.shape;
-    return host_view(static_cast<const void*>(data.data()), down ? s.hidden : s.intermediate, down ? s.intermediate : s.hidden);
+    return host_view(static_cast<const void*>(data.data()), down ? s.hidden : s.intermediate,
+                     down ? s.intermediate : s.hidden);
   }
-  Weights weights() const { return plan.slice(weight(in.gate, false), weight(in.up, false), weight(in.down, true)); }
+  Weights weights() const {
+    return plan.slice(weight(in.gate, false), weight(in.up, false), weight(in.down, true));
+  }
   ForwardArgs forward(std::int64_t tokens) {
     ForwardArgs args;
     args.x = host_view(static_cast<const void*>(in.x.data()), tokens, in.shape.hidden);

@@ -37,10 +37,16 @@ struct MacroTile {
   std::int64_t row0, row_count, lane0, lane_count;
 
   const LeafKernels& leaf() const { return kernels.leaf(problem.leaf); }
-  int rows_of(std::int64_t row) const { return static_cast<int>(std::min<std::int64_t>(tuning.panel_rows, row_count - row)); }
-  int lanes_of(std::int64_t lane) const { return static_cast<int>(std::min<std::int64_t>(tuning.panel_width, lane_count - lane)); }
+  int rows_of(std::int64_t row) const {
+    return static_cast<int>(std::min<std::int64_t>(tuning.panel_rows, row_count - row));
+  }
+  int lanes_of(std::int64_t lane) const {
+    return static_cast<int>(std::min<std::int64_t>(tuning.panel_width, lane_count - lane));
+  }
   // A narrow last panel takes one vector.
-  int width_of(std::int64_t lane) const { return lanes_of(lane) <= kernels.lanes ? kernels.lanes : tuning.panel_width; }
+  int width_of(std::int64_t lane) const {
+    return lanes_of(lane) <= kernels.lanes ? kernels.lanes : tuning.panel_width;
+  }
   float* state_of(std::int64_t row, std::int64_t lane) const {
     const std::int64_t panels = tuning.lane_panels;
     const std::int64_t index = row / tuning.panel_rows * panels + lane / tuning.panel_width;
@@ -53,8 +59,8 @@ struct MacroTile {
       source.data += (row0 + row) * source.outer_stride + chunk.begin * source.inner_stride;
       leaf().prepare_rows(source, rows_of(row), chunk.k, scratch.rows(row));
     }
-    // Lanes that are contiguous (rows of a weight) are read 16 rows at a time across all panels, not panel by panel
-    // down a column of pages.
+    // Lanes that are contiguous (rows of a weight) are read 16 rows at a time across all panels, not panel by
+    // panel down a column of pages.
     const int step = problem.lanes.inner_stride == 1 ? 16 : chunk.k;
     for (int k = 0; k < chunk.k; k += step) {
       for (std::int64_t lane = 0; lane < lane_count; lane += tuning.panel_width) {
@@ -72,8 +78,10 @@ struct MacroTile {
   void compute(const Chunk& chunk) const {
     for (std::int64_t row = 0; row < row_count; row += tuning.panel_rows) {
       for (std::int64_t lane = 0; lane < lane_count; lane += tuning.panel_width) {
-        const Tile tile{scratch.rows(row), scratch.lanes(lane, padded(chunk.k)), state_of(row, lane),
-                        problem.program->pieces(chunk), chunk.pieces, chunk.height, problem.round_nodes};
+        const Tile tile{scratch.rows(row),   scratch.lanes(lane, padded(chunk.k)),
+                        state_of(row, lane), problem.program->pieces(chunk),
+                        chunk.pieces,        chunk.height,
+                        problem.round_nodes};
         leaf().tile[width_of(lane) / kernels.lanes - 1][rows_of(row) - 1](tile);
       }
     }
@@ -86,7 +94,8 @@ struct MacroTile {
         Target target = problem.target;
         const std::int64_t at = (row0 + row) * target.row_stride + (lane0 + lane) * target.lane_stride;
         target.data = static_cast<unsigned char*>(target.data) + at * (target.f32 ? 4 : 2);
-        kernels.write(state_of(row, lane) + level, rows, lanes_of(lane), width, level, problem.program->nodes(), target);
+        kernels.write(state_of(row, lane) + level, rows, lanes_of(lane), width, level,
+                      problem.program->nodes(), target);
       }
     }
   }
@@ -103,12 +112,14 @@ ContractionTuning choose_tuning(const ContractionProblem& problem, const KernelT
   tuning.panel_rows = static_cast<int>(ceil_div(problem.row_count, full));  // few rows: panels of even height
   tuning.panel_width = kernels.lanes * (problem.lane_count <= kernels.lanes ? 1 : kernels.panel_vectors);
   std::int64_t row_panels = std::min(ceil_div(problem.row_count, tuning.panel_rows), kTileRows / most_rows);
-  std::int64_t lane_panels = std::min<std::int64_t>(ceil_div(problem.lane_count, tuning.panel_width), kTileLanes / tuning.panel_width);
+  std::int64_t lane_panels = std::min<std::int64_t>(ceil_div(problem.lane_count, tuning.panel_width),
+                                                    kTileLanes / tuning.panel_width);
 
   const auto halve_larger = [&] {
-    std::int64_t& larger = row_panels * tuning.panel_rows >= lane_panels * tuning.panel_width && row_panels > 1 ? row_panels
-                           : lane_panels > 1                                                                    ? lane_panels
-                                                                                                                : row_panels;
+    std::int64_t& larger =
+        row_panels * tuning.panel_rows >= lane_panels * tuning.panel_width && row_panels > 1 ? row_panels
+        : lane_panels > 1                                                                    ? lane_panels
+                                                                                             : row_panels;
     larger = ceil_div(larger, 2);
   };
   const auto state_floats = [&] {
@@ -119,9 +130,11 @@ ContractionTuning choose_tuning(const ContractionProblem& problem, const KernelT
            ceil_div(problem.lane_count, lane_panels * tuning.panel_width);
   };
   while (state_floats() > kStateFloats && row_panels * lane_panels > 1) halve_larger();
-  while (state_floats() > kStateFloats && tuning.panel_rows > 1) tuning.panel_rows = (tuning.panel_rows + 1) / 2;
+  while (state_floats() > kStateFloats && tuning.panel_rows > 1)
+    tuning.panel_rows = (tuning.panel_rows + 1) / 2;
   if (state_floats() > kStateFloats) {
-    throw Error(ErrorCode::refused, "a token shard of this many intervals has more cover nodes than a tile holds");
+    throw Error(ErrorCode::refused,
+                "a token shard of this many intervals has more cover nodes than a tile holds");
   }
   while (threads > 1 && tiles() < 3 * threads && row_panels * lane_panels > 1) halve_larger();
   tuning.row_panels = static_cast<int>(row_panels);
@@ -140,11 +153,13 @@ Scratch::Scratch()
       lane_special_(std::make_unique_for_overwrite<std::uint8_t[]>(kLanePanels * kGroups)) {}
 
 std::size_t Scratch::bytes() {
-  return (kTileRows + kTileLanes) * kRowStride * std::size_t{8} + kStateFloats * 4 + (kTileRows + kLanePanels) * std::size_t{kGroups};
+  return (kTileRows + kTileLanes) * kRowStride * std::size_t{8} + kStateFloats * 4 +
+         (kTileRows + kLanePanels) * std::size_t{kGroups};
 }
 
 Panel Scratch::rows(std::int64_t row) {
-  return {row_value_.get() + row * kRowStride, row_exponent_.get() + row * kRowStride, row_special_.get() + row * kGroups};
+  return {row_value_.get() + row * kRowStride, row_exponent_.get() + row * kRowStride,
+          row_special_.get() + row * kGroups};
 }
 
 Panel Scratch::lanes(std::int64_t first_lane, int k) {
@@ -160,7 +175,8 @@ void contract(const ContractionProblem& problem, const ContractionTuning& tuning
   const std::int64_t across = ceil_div(problem.lane_count, lanes);
   pool.run(ceil_div(problem.row_count, rows) * across, [&](std::int64_t task, int worker) {
     const std::int64_t row0 = task / across * rows, lane0 = task % across * lanes;
-    const MacroTile tile{problem, tuning, kernels, scratch[static_cast<std::size_t>(worker)],
+    const MacroTile tile{problem, tuning,
+                         kernels, scratch[static_cast<std::size_t>(worker)],
                          row0,    std::min(rows, problem.row_count - row0),
                          lane0,   std::min(lanes, problem.lane_count - lane0)};
     for (const Chunk& chunk : problem.program->chunks()) {

@@ -29,12 +29,16 @@ Target transposed(Target target) {
 }  // namespace
 
 CpuBlock::CpuBlock(const Problem& problem, const KernelTable& kernels, std::shared_ptr<ThreadPool> pool)
-    : problem_(problem), kernels_(kernels), pool_(std::move(pool)), scratch_(static_cast<std::size_t>(pool_->threads())) {
+    : problem_(problem),
+      kernels_(kernels),
+      pool_(std::move(pool)),
+      scratch_(static_cast<std::size_t>(pool_->threads())) {
   program_.reserve(problem.hidden);
   program_.reserve(problem.intermediate);
   program_.reserve(problem.tokens);
   if (problem.backward) {
-    lane_roots_.resize(static_cast<std::size_t>(std::min(kDxTokens, problem.rank_tokens) * 2 * problem.hidden.length));
+    lane_roots_.resize(
+        static_cast<std::size_t>(std::min(kDxTokens, problem.rank_tokens) * 2 * problem.hidden.length));
   }
   sigma_table(problem.contract.sigma);
 }
@@ -43,11 +47,17 @@ void CpuBlock::build(const numerics::AxisTree& tree, std::span<const Interval> h
   program_.build(tree, held, problem_.contract.leaf != Leaf::fma);
 }
 
-void CpuBlock::contract_rows(const Source& rows, std::int64_t row_count, const Source& lanes, std::int64_t lane_count,
-                             const Target& target) {
+void CpuBlock::contract_rows(const Source& rows, std::int64_t row_count, const Source& lanes,
+                             std::int64_t lane_count, const Target& target) {
   if (row_count == 0 || lane_count == 0) return;
-  const ContractionProblem contraction{problem_.contract.leaf, problem_.contract.node == Precision::bf16, rows,
-                                       row_count, lanes, lane_count, &program_, target};
+  const ContractionProblem contraction{problem_.contract.leaf,
+                                       problem_.contract.node == Precision::bf16,
+                                       rows,
+                                       row_count,
+                                       lanes,
+                                       lane_count,
+                                       &program_,
+                                       target};
   contract(contraction, choose_tuning(contraction, kernels_, pool_->threads()), kernels_, *pool_, scratch_);
 }
 
@@ -64,15 +74,18 @@ void CpuBlock::gate_up(const GateUp& stage, Queue) {
   const Interval whole{0, problem_.hidden.length};
   build(problem_.hidden, {&whole, 1});
   // Weights are rows: each is prepared once and broadcast against the tokens.
-  contract_rows(by_rows(stage.gate), stage.gate.rows, by_cols(stage.x), stage.x.rows, transposed(target_of_view(stage.gate_out)));
-  contract_rows(by_rows(stage.up), stage.up.rows, by_cols(stage.x), stage.x.rows, transposed(target_of_view(stage.up_out)));
+  contract_rows(by_rows(stage.gate), stage.gate.rows, by_cols(stage.x), stage.x.rows,
+                transposed(target_of_view(stage.gate_out)));
+  contract_rows(by_rows(stage.up), stage.up.rows, by_cols(stage.x), stage.x.rows,
+                transposed(target_of_view(stage.up_out)));
   activate(problem_.contract, stage.gate_out, stage.up_out, stage.act, *pool_);
 }
 
 void CpuBlock::down(const Down& stage, Queue) {
   const FpEnvironment environment;
   build(problem_.intermediate, {&stage.axis, 1});
-  contract_rows(by_rows(stage.down), stage.down.rows, by_cols(stage.act), stage.act.rows, transposed(target_of(stage.sink)));
+  contract_rows(by_rows(stage.down), stage.down.rows, by_cols(stage.act), stage.act.rows,
+                transposed(target_of(stage.sink)));
 }
 
 void CpuBlock::d_act(const DAct& stage, Queue) {
@@ -80,7 +93,8 @@ void CpuBlock::d_act(const DAct& stage, Queue) {
   const Interval whole{0, problem_.hidden.length};
   build(problem_.hidden, {&whole, 1});
   // dA lies where dU will: each element is read before it is overwritten.
-  contract_rows(by_rows(stage.dy), stage.dy.rows, by_rows(stage.down), stage.down.cols, target_of_view(stage.d_up));
+  contract_rows(by_rows(stage.dy), stage.dy.rows, by_rows(stage.down), stage.down.cols,
+                target_of_view(stage.d_up));
   activate_gradient(problem_.contract, stage.d_up, stage.gate, stage.up, stage.d_gate, stage.d_up, *pool_);
 }
 
@@ -92,8 +106,10 @@ void CpuBlock::d_hidden(const DHidden& stage, Queue) {
     const std::int64_t last = std::min(stage.dx.rows, first + kDxTokens), rows = last - first;
     float* const gate_roots = lane_roots_.data();
     float* const up_roots = gate_roots + rows * cols;
-    contract_rows(by_rows(stage.d_gate.slice_rows(first, last)), rows, by_rows(stage.gate), cols, {gate_roots, true, cols, 1, 0});
-    contract_rows(by_rows(stage.d_up.slice_rows(first, last)), rows, by_rows(stage.up), cols, {up_roots, true, cols, 1, 0});
+    contract_rows(by_rows(stage.d_gate.slice_rows(first, last)), rows, by_rows(stage.gate), cols,
+                  {gate_roots, true, cols, 1, 0});
+    contract_rows(by_rows(stage.d_up.slice_rows(first, last)), rows, by_rows(stage.up), cols,
+                  {up_roots, true, cols, 1, 0});
     const FinishNode gate{gate_roots, cols, 0}, up{up_roots, cols, 0};
     cpu::finish(problem_.contract, {{&gate, 1}, {&up, 1}, stage.dx.slice_rows(first, last)}, true, *pool_);
   }
@@ -102,14 +118,16 @@ void CpuBlock::d_hidden(const DHidden& stage, Queue) {
 void CpuBlock::d_hidden_lane(const DHiddenLane& stage, Queue) {
   const FpEnvironment environment;
   build(problem_.intermediate, {&stage.axis, 1});
-  contract_rows(by_rows(stage.d), stage.d.rows, by_rows(stage.weight), stage.weight.cols, target_of(stage.cover));
+  contract_rows(by_rows(stage.d), stage.d.rows, by_rows(stage.weight), stage.weight.cols,
+                target_of(stage.cover));
 }
 
 void CpuBlock::d_weight(const DWeight& stage, Queue) {
   const FpEnvironment environment;
   build(stage.tokens, stage.held);
   if (program_.nodes() == 0 && !stage.sink.finishes()) return;  // no tokens: an empty cover
-  contract_rows(by_cols(stage.left), stage.left.cols, by_rows(stage.right), stage.right.cols, target_of(stage.sink));
+  contract_rows(by_cols(stage.left), stage.left.cols, by_rows(stage.right), stage.right.cols,
+                target_of(stage.sink));
 }
 
 void CpuBlock::finish(const Finish& stage, Queue) {

@@ -26,9 +26,11 @@ bool has(Isa isa) {
     case Isa::avx512:
       return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
              __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
-    case Isa::avx2: return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+    case Isa::avx2:
+      return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
     case Isa::automatic:
-    case Isa::plain: return true;
+    case Isa::plain:
+      return true;
   }
 #endif
   return isa == Isa::automatic || isa == Isa::plain;
@@ -38,9 +40,10 @@ const KernelTable& kernels_of(Isa isa) {
 #if defined(SAMEBITS_X86_KERNELS)
   if (isa == Isa::automatic) isa = has(Isa::avx512) ? Isa::avx512 : has(Isa::avx2) ? Isa::avx2 : Isa::plain;
   if (!has(isa)) {
-    throw Error(ErrorCode::refused, fmt::format("this processor lacks {}; its best is {}",
-                                                isa == Isa::avx512 ? "AVX-512 (F, BW, DQ, VL)" : "AVX2 with FMA",
-                                                best_isa_name()));
+    throw Error(
+        ErrorCode::refused,
+        fmt::format("this processor lacks {}; its best is {}",
+                    isa == Isa::avx512 ? "AVX-512 (F, BW, DQ, VL)" : "AVX2 with FMA", best_isa_name()));
   }
   if (isa == Isa::avx512) return avx512_kernels();
   if (isa == Isa::avx2) return avx2_kernels();
@@ -64,7 +67,9 @@ class CpuEngine final : public Engine {
       : kernels_(kernels_of(options.isa)),
         pool_(std::make_shared<ThreadPool>(options.threads > 0 ? options.threads : available_threads())) {}
 
-  std::string name() const override { return fmt::format("cpu ({}, {} threads)", kernels_.name, pool_->threads()); }
+  std::string name() const override {
+    return fmt::format("cpu ({}, {} threads)", kernels_.name, pool_->threads());
+  }
   Device device() const override { return {}; }
 
   std::unique_ptr<Block> prepare(const Problem& problem) override {
@@ -73,16 +78,18 @@ class CpuEngine final : public Engine {
 
   Memory allocate(std::size_t bytes) override {
     void* const memory = std::aligned_alloc(kAlignment, (bytes + kAlignment) / kAlignment * kAlignment);
-    if (memory == nullptr) throw Error(ErrorCode::out_of_memory, fmt::format("no {} bytes of host memory", bytes));
+    if (memory == nullptr)
+      throw Error(ErrorCode::out_of_memory, fmt::format("no {} bytes of host memory", bytes));
     return {memory, std::free};
   }
 
   void copy(const View& to, const ConstView& from, Queue) override {
     const std::size_t size = size_of(from.dtype);
     pool_->run(from.rows, [&](std::int64_t row, int) {
-      auto* const out = static_cast<unsigned char*>(to.data) + row * to.row_stride * static_cast<std::int64_t>(size);
-      const auto* const in =
-          static_cast<const unsigned char*>(from.data) + row * from.row_stride * static_cast<std::int64_t>(size);
+      auto* const out =
+          static_cast<unsigned char*>(to.data) + row * to.row_stride * static_cast<std::int64_t>(size);
+      const auto* const in = static_cast<const unsigned char*>(from.data) +
+                             row * from.row_stride * static_cast<std::int64_t>(size);
       if (to.rows_packed() && from.rows_packed()) {
         if (from.cols > 0) std::memcpy(out, in, static_cast<std::size_t>(from.cols) * size);
         return;

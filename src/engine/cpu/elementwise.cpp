@@ -35,8 +35,8 @@ void for_each_block(std::int64_t rows, std::int64_t cols, ThreadPool& pool, cons
   });
 }
 
-void load_node(const Contract& contract, bool f32_nodes, const FinishNode& node, std::int64_t row, std::int64_t col0,
-               std::int64_t count, float* out) {
+void load_node(const Contract& contract, bool f32_nodes, const FinishNode& node, std::int64_t row,
+               std::int64_t col0, std::int64_t count, float* out) {
   const std::int64_t base = row * node.row_stride + col0;
   if (f32_nodes || contract.node == Precision::f32) {
     std::copy_n(static_cast<const float*>(node.data) + base, count, out);
@@ -48,8 +48,8 @@ void load_node(const Contract& contract, bool f32_nodes, const FinishNode& node,
 
 // The root of each of `count` columns: a stack machine over the cover nodes, left in stack[0].
 using Stack = std::array<std::array<float, kBlock>, kStack>;
-void finish_lane(const Contract& contract, std::span<const FinishNode> nodes, bool f32_nodes, std::int64_t row,
-                 std::int64_t col0, std::int64_t count, Stack& stack) {
+void finish_lane(const Contract& contract, std::span<const FinishNode> nodes, bool f32_nodes,
+                 std::int64_t row, std::int64_t col0, std::int64_t count, Stack& stack) {
   std::size_t height = 0;
   if (nodes.empty()) std::fill_n(stack[0].data(), count, 0.0f);
   for (const FinishNode& node : nodes) {
@@ -79,18 +79,20 @@ const float* sigma_table(Sigma kind) {
   return (kind == Sigma::exact ? exact : cuda)->data();
 }
 
-void activate(const Contract& contract, const ConstView& gate, const ConstView& up, const View& act, ThreadPool& pool) {
+void activate(const Contract& contract, const ConstView& gate, const ConstView& up, const View& act,
+              ThreadPool& pool) {
   const float* const sigma = sigma_table(contract.sigma);
   for_each_block(gate.rows, gate.cols, pool, [&](std::int64_t row, std::int64_t col0, std::int64_t col1) {
     for (std::int64_t col = col0; col < col1; ++col) {
       const Bf16 g = *at<const Bf16>(gate, row, col);
-      *at<Bf16>(act, row, col) = numerics::swiglu(contract.swiglu, g, *at<const Bf16>(up, row, col), sigma[g]);
+      *at<Bf16>(act, row, col) =
+          numerics::swiglu(contract.swiglu, g, *at<const Bf16>(up, row, col), sigma[g]);
     }
   });
 }
 
-void activate_gradient(const Contract& contract, const ConstView& d_act, const ConstView& gate, const ConstView& up,
-                       const View& d_gate, const View& d_up, ThreadPool& pool) {
+void activate_gradient(const Contract& contract, const ConstView& d_act, const ConstView& gate,
+                       const ConstView& up, const View& d_gate, const View& d_up, ThreadPool& pool) {
   const float* const sigma = sigma_table(contract.sigma);
   for_each_block(gate.rows, gate.cols, pool, [&](std::int64_t row, std::int64_t col0, std::int64_t col1) {
     for (std::int64_t col = col0; col < col1; ++col) {

@@ -1,5 +1,5 @@
-// IEEE arithmetic for the length of a scope: nearest rounding, subnormals kept, no traps, whatever another library has
-// set in this thread. What was set is put back.
+// IEEE arithmetic for the length of a scope: nearest rounding, subnormals kept, no traps, whatever another
+// library has set in this thread. What was set is put back.
 #pragma once
 
 #include <cfenv>

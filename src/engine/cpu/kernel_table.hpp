@@ -1,7 +1,7 @@
 // Builds the table of one instruction set from the templates. Included by kernels_*.cpp alone.
 //
-// Those files are compiled for processors that this one may not be, so nothing in them may leave a function that the
-// linker could choose for everyone: only templates on V, and no inline function of anybody else.
+// Those files are compiled for processors that this one may not be, so nothing in them may leave a function
+// that the linker could choose for everyone: only templates on V, and no inline function of anybody else.
 #pragma once
 
 #include "engine/cpu/prepare.hpp"

@@ -1,4 +1,5 @@
-// The kernels of one instruction set, as a table: preparing operands, one tile of a contraction, writing it out.
+// The kernels of one instruction set, as a table: preparing operands, one tile of a contraction, writing it
+// out.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,8 @@
 
 namespace samebits::engine::cpu {
 
-inline constexpr int kChunk = 512;                    // most k of one chunk
-inline constexpr int kRowStride = kChunk + 16;        // of a prepared row, padded against cache set conflicts
+inline constexpr int kChunk = 512;              // most k of one chunk
+inline constexpr int kRowStride = kChunk + 16;  // of a prepared row, padded against cache set conflicts
 inline constexpr int kGroups = kRowStride / 16;
 
 // bf16 elements (outer, inner) at data[outer * outer_stride + inner * inner_stride].
@@ -18,8 +19,8 @@ struct Source {
   std::int64_t inner_stride;
 };
 
-// An operand prepared for a leaf: f32 values (fma), or significands, exponents and a flag a group of 16 k that holds
-// NaN or infinity (the matrix-core leaves).
+// An operand prepared for a leaf: f32 values (fma), or significands, exponents and a flag a group of 16 k
+// that holds NaN or infinity (the matrix-core leaves).
 struct Panel {
   float* value;
   std::int32_t* exponent;
@@ -37,16 +38,17 @@ struct Piece {
 
 // rows x lanes outputs of one tile. Rows are broadcast, lanes are vector lanes.
 struct Tile {
-  Panel rows;                // [row][kRowStride]
-  Panel lanes;               // [k][width]
-  float* state;              // [level][row][width]; level 0 is the open accumulator, level n the n-th node of the stack
+  Panel rows;    // [row][kRowStride]
+  Panel lanes;   // [k][width]
+  float* state;  // [level][row][width]; level 0 is the open accumulator, level n the n-th node of the stack
   const Piece* pieces;
   int count;
   int height;  // nodes on the stack before the first piece
   bool round_nodes;
 };
 
-// Where finished stacks go. Element (row, lane) of node n at data[row * row_stride + lane * lane_stride + n * node_stride].
+// Where finished stacks go. Element (row, lane) of node n at data[row * row_stride + lane * lane_stride + n *
+// node_stride].
 struct Target {
   void* data;
   bool f32;
@@ -72,9 +74,12 @@ struct KernelTable {
   int panel_rows;     // of a full tile
   int panel_vectors;  // of a full tile
   LeafKernels fma, sm90, gfx942;
-  void (*write)(const float* nodes, int rows, int lanes, int width, int level_stride, int node_count, const Target& target);
+  void (*write)(const float* nodes, int rows, int lanes, int width, int level_stride, int node_count,
+                const Target& target);
 
-  const LeafKernels& leaf(Leaf kind) const { return kind == Leaf::fma ? fma : kind == Leaf::sm90 ? sm90 : gfx942; }
+  const LeafKernels& leaf(Leaf kind) const {
+    return kind == Leaf::fma ? fma : kind == Leaf::sm90 ? sm90 : gfx942;
+  }
 };
 
 const KernelTable& plain_kernels();

@@ -29,8 +29,8 @@ inline typename V::F gather_some(const Source& s, std::int64_t outer, std::int64
   return V::load_bf16(lanes);
 }
 
-// out[outer][stride] for `outer` x `inner` elements, each row filled with +0 to `padded` (a multiple of the lanes).
-// `mark(outer, inner)` is told of vectors with NaN or infinity.
+// out[outer][stride] for `outer` x `inner` elements, each row filled with +0 to `padded` (a multiple of the
+// lanes). `mark(outer, inner)` is told of vectors with NaN or infinity.
 template <class V, bool kMatrix, class Mark>
 inline void prepare(const Source& s, int outer, int inner, int padded, std::int64_t stride, const Panel& out,
                     const Mark& mark) {

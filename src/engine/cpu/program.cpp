@@ -8,19 +8,22 @@
 namespace samebits::engine::cpu {
 
 void Program::reserve(const numerics::AxisTree& longest) {
-  // Every leaf but an axis' last is at least half of the rule's length, less one granule; every piece is at least 16 k or
-  // ends a leaf.
+  // Every leaf but an axis' last is at least half of the rule's length, less one granule; every piece is at
+  // least 16 k or ends a leaf.
   const std::int64_t length = longest.length;
-  const std::int64_t shortest = longest.rule.rule == Rule::halve
-                                    ? std::max<std::int64_t>(length >> std::min<std::int64_t>(longest.rule.value, 40), longest.granule)
-                                    : std::max(longest.rule.value / 2, longest.granule);
+  const std::int64_t shortest =
+      longest.rule.rule == Rule::halve
+          ? std::max<std::int64_t>(length >> std::min<std::int64_t>(longest.rule.value, 40), longest.granule)
+          : std::max(longest.rule.value / 2, longest.granule);
   const std::int64_t leaves = std::min(length, 2 * (length / std::max<std::int64_t>(shortest / 2, 1)) + 4);
   const std::int64_t chunks = length / (kChunk / 2) + 4;
   pieces_.reserve(static_cast<std::size_t>(leaves + chunks));
   chunks_.reserve(static_cast<std::size_t>(chunks));
 }
 
-std::size_t Program::bytes() const { return pieces_.capacity() * sizeof(Piece) + chunks_.capacity() * sizeof(Chunk); }
+std::size_t Program::bytes() const {
+  return pieces_.capacity() * sizeof(Piece) + chunks_.capacity() * sizeof(Chunk);
+}
 
 void Program::add_leaf(std::int64_t begin, std::int64_t end, int merges, bool aligned_pieces) {
   for (std::int64_t at = begin; at < end;) {
@@ -31,7 +34,8 @@ void Program::add_leaf(std::int64_t begin, std::int64_t end, int merges, bool al
     std::int64_t length = std::min<std::int64_t>(end - at, kChunk - chunk.k);
     if (at + length < end) length = length / 16 * 16;
     const bool closes = at + length == end;
-    pieces_.push_back({chunk.k, chunk.k + static_cast<int>(length), at == begin, closes, closes ? merges : 0});
+    pieces_.push_back(
+        {chunk.k, chunk.k + static_cast<int>(length), at == begin, closes, closes ? merges : 0});
     chunk.k += static_cast<int>(length);
     ++chunk.pieces;
     at += length;
@@ -47,9 +51,11 @@ void Program::build(const numerics::AxisTree& tree, std::span<const Interval> he
   highest_ = 0;
   std::int64_t before = 0;  // local position of the interval
   for (const Interval& interval : held) {
-    const bool legal = numerics::for_each_leaf(tree, interval.begin, interval.end, [&](const numerics::WalkStep& leaf) {
-      add_leaf(leaf.begin - interval.begin + before, leaf.end - interval.begin + before, leaf.merges, aligned_pieces);
-    });
+    const bool legal =
+        numerics::for_each_leaf(tree, interval.begin, interval.end, [&](const numerics::WalkStep& leaf) {
+          add_leaf(leaf.begin - interval.begin + before, leaf.end - interval.begin + before, leaf.merges,
+                   aligned_pieces);
+        });
     if (!legal) throw Error(ErrorCode::internal, "a shard of an axis cuts inside a leaf");
     before += interval.length();
   }

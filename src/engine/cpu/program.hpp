@@ -1,5 +1,5 @@
-// A contraction over (part of) an axis as the CPU runs it: leaves cut into pieces, pieces gathered in chunks whose
-// operands are prepared together.
+// A contraction over (part of) an axis as the CPU runs it: leaves cut into pieces, pieces gathered in chunks
+// whose operands are prepared together.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class Program {
 
   const std::vector<Chunk>& chunks() const { return chunks_; }
   const Piece* pieces(const Chunk& chunk) const { return pieces_.data() + chunk.first_piece; }
-  int nodes() const { return nodes_; }        // left on the stack at the end
+  int nodes() const { return nodes_; }         // left on the stack at the end
   int levels() const { return highest_ + 1; }  // of a tile's state
   std::size_t bytes() const;
 

@@ -36,9 +36,13 @@ struct Avx2 {
   static I bit_and(I a, I b) { return _mm256_and_si256(a, b); }
   static I bit_or(I a, I b) { return _mm256_or_si256(a, b); }
   template <int N>
-  static I left(I a) { return _mm256_slli_epi32(a, N); }
+  static I left(I a) {
+    return _mm256_slli_epi32(a, N);
+  }
   template <int N>
-  static I right(I a) { return _mm256_srli_epi32(a, N); }
+  static I right(I a) {
+    return _mm256_srli_epi32(a, N);
+  }
   static I arithmetic_right(I a, I count) { return _mm256_srav_epi32(a, count); }  // counts from 0 to 31
 
   static I as_int(F x) { return _mm256_castps_si256(x); }
@@ -84,9 +88,13 @@ struct Avx2 {
   }
 
   template <int Half>
-  static __m128i half(I x) { return Half == 0 ? _mm256_castsi256_si128(x) : _mm256_extracti128_si256(x, 1); }
+  static __m128i half(I x) {
+    return Half == 0 ? _mm256_castsi256_si128(x) : _mm256_extracti128_si256(x, 1);
+  }
   template <int Half>
-  static D to_double(I x) { return _mm256_cvtepi32_pd(half<Half>(x)); }
+  static D to_double(I x) {
+    return _mm256_cvtepi32_pd(half<Half>(x));
+  }
   template <int Half>
   static D power_of_two(I exponent) {
     const __m256i wide = _mm256_cvtepi32_epi64(half<Half>(exponent));
@@ -95,21 +103,27 @@ struct Avx2 {
   static D add(D a, D b) { return _mm256_add_pd(a, b); }
   static D mul(D a, D b) { return _mm256_mul_pd(a, b); }
   static F nearest(D low, D high) { return join(_mm256_cvtpd_ps(low), _mm256_cvtpd_ps(high)); }
-  // Toward zero; a magnitude of 2^128 or more is infinite. The nearest f32 is pulled back by one ulp where it went past.
+  // Toward zero; a magnitude of 2^128 or more is infinite. The nearest f32 is pulled back by one ulp where it
+  // went past.
   static F toward_zero(D low, D high) {
     const auto narrow = [](D x) {
       const __m128 near = _mm256_cvtpd_ps(x);
       const __m256d magnitude = absolute(x);
-      const __m256d past = _mm256_and_pd(_mm256_cmp_pd(absolute(_mm256_cvtps_pd(near)), magnitude, _CMP_GT_OQ),
-                                         _mm256_cmp_pd(magnitude, _mm256_set1_pd(0x1p128), _CMP_LT_OQ));
-      const __m256i picked = _mm256_permutevar8x32_epi32(_mm256_castpd_si256(past), _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6));
-      return _mm_castsi128_ps(_mm_add_epi32(_mm_castps_si128(near), _mm256_castsi256_si128(picked)));  // true is -1
+      const __m256d past =
+          _mm256_and_pd(_mm256_cmp_pd(absolute(_mm256_cvtps_pd(near)), magnitude, _CMP_GT_OQ),
+                        _mm256_cmp_pd(magnitude, _mm256_set1_pd(0x1p128), _CMP_LT_OQ));
+      const __m256i picked =
+          _mm256_permutevar8x32_epi32(_mm256_castpd_si256(past), _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6));
+      return _mm_castsi128_ps(
+          _mm_add_epi32(_mm_castps_si128(near), _mm256_castsi256_si128(picked)));  // true is -1
     };
     return join(narrow(low), narrow(high));
   }
 
  private:
-  static F join(__m128 low, __m128 high) { return _mm256_insertf128_ps(_mm256_castps128_ps256(low), high, 1); }
+  static F join(__m128 low, __m128 high) {
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(low), high, 1);
+  }
   static D absolute(D x) { return _mm256_andnot_pd(_mm256_set1_pd(-0.0), x); }
 };
 

@@ -9,7 +9,7 @@ namespace samebits::engine::cpu {
 
 struct Avx512 {
   static constexpr int kLanes = 16;
-  static constexpr int kPanelRows = 12;     // 24 accumulators of the 32 registers
+  static constexpr int kPanelRows = 12;  // 24 accumulators of the 32 registers
   static constexpr int kPanelVectors = 2;
   using F = __m512;
   using I = __m512i;
@@ -36,9 +36,13 @@ struct Avx512 {
   static I bit_and(I a, I b) { return _mm512_and_si512(a, b); }
   static I bit_or(I a, I b) { return _mm512_or_si512(a, b); }
   template <int N>
-  static I left(I a) { return _mm512_slli_epi32(a, N); }
+  static I left(I a) {
+    return _mm512_slli_epi32(a, N);
+  }
   template <int N>
-  static I right(I a) { return _mm512_srli_epi32(a, N); }
+  static I right(I a) {
+    return _mm512_srli_epi32(a, N);
+  }
   static I arithmetic_right(I a, I count) { return _mm512_srav_epi32(a, count); }  // counts from 0 to 31
 
   static I as_int(F x) { return _mm512_castps_si512(x); }
@@ -66,7 +70,8 @@ struct Avx512 {
   static void store_bf16(std::uint16_t* p, F x) {
     const M nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
     const I rounded = _mm512_srli_epi32(as_int(round_bf16(x)), 16);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_cvtepi32_epi16(select(nan, set(0x7FC0), rounded)));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                        _mm512_cvtepi32_epi16(select(nan, set(0x7FC0), rounded)));
   }
   static F canonical(F x) {
     const M nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
@@ -79,13 +84,18 @@ struct Avx512 {
     second = as_float(bit_and(pairs, set(static_cast<std::int32_t>(0xFFFF0000))));
   }
   static I offsets(std::int32_t stride) {
-    return _mm512_mullo_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), set(stride));
+    return _mm512_mullo_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15),
+                              set(stride));
   }
 
   template <int Half>
-  static __m256i half(I x) { return Half == 0 ? _mm512_castsi512_si256(x) : _mm512_extracti64x4_epi64(x, 1); }
+  static __m256i half(I x) {
+    return Half == 0 ? _mm512_castsi512_si256(x) : _mm512_extracti64x4_epi64(x, 1);
+  }
   template <int Half>
-  static D to_double(I x) { return _mm512_cvtepi32_pd(half<Half>(x)); }
+  static D to_double(I x) {
+    return _mm512_cvtepi32_pd(half<Half>(x));
+  }
   template <int Half>
   static D power_of_two(I exponent) {
     const __m512i wide = _mm512_cvtepi32_epi64(half<Half>(exponent));

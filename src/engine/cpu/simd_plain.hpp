@@ -32,8 +32,12 @@ struct Plain {
   static std::uint32_t u(std::int32_t x) { return std::bit_cast<std::uint32_t>(x); }
 
   static F zero() { return set(0.0f); }
-  static F set(float x) { return each<F>([&](int) { return x; }); }
-  static F load(const float* p) { return each<F>([&](int i) { return p[i]; }); }
+  static F set(float x) {
+    return each<F>([&](int) { return x; });
+  }
+  static F load(const float* p) {
+    return each<F>([&](int i) { return p[i]; });
+  }
   static void store(float* p, const F& x) {
     for (int i = 0; i < kLanes; ++i) p[i] = x.lane[i];
   }
@@ -48,8 +52,12 @@ struct Plain {
     return each<F>([&](int i) { return a.lane[i] * b.lane[i]; });
   }
 
-  static I set(std::int32_t x) { return each<I>([&](int) { return x; }); }
-  static I load(const std::int32_t* p) { return each<I>([&](int i) { return p[i]; }); }
+  static I set(std::int32_t x) {
+    return each<I>([&](int) { return x; });
+  }
+  static I load(const std::int32_t* p) {
+    return each<I>([&](int i) { return p[i]; });
+  }
   static void store(std::int32_t* p, const I& x) {
     for (int i = 0; i < kLanes; ++i) p[i] = x.lane[i];
   }
@@ -144,7 +152,8 @@ struct Plain {
   template <int Half>
   static D power_of_two(const I& exponent) {
     return each<D>([&](int i) {
-      return std::bit_cast<double>(static_cast<std::uint64_t>(1023 + exponent.lane[i + Half * kLanes / 2]) << 52);
+      return std::bit_cast<double>(static_cast<std::uint64_t>(1023 + exponent.lane[i + Half * kLanes / 2])
+                                   << 52);
     });
   }
   static D add(const D& a, const D& b) {
@@ -154,9 +163,11 @@ struct Plain {
     return each<D>([&](int i) { return a.lane[i] * b.lane[i]; });
   }
   static F nearest(const D& low, const D& high) {
-    return each<F>([&](int i) { return static_cast<float>(i < kLanes / 2 ? low.lane[i] : high.lane[i - kLanes / 2]); });
+    return each<F>(
+        [&](int i) { return static_cast<float>(i < kLanes / 2 ? low.lane[i] : high.lane[i - kLanes / 2]); });
   }
-  // Toward zero; a magnitude of 2^128 or more is infinite. The nearest f32 is pulled back by one ulp where it went past.
+  // Toward zero; a magnitude of 2^128 or more is infinite. The nearest f32 is pulled back by one ulp where it
+  // went past.
   static F toward_zero(const D& low, const D& high) {
     return each<F>([&](int i) {
       const double x = i < kLanes / 2 ? low.lane[i] : high.lane[i - kLanes / 2];

@@ -24,9 +24,12 @@ class ThreadPool {
   // Calls from several threads take turns.
   template <class Body>
   void run(std::int64_t tasks, const Body& body) {
-    run_erased(tasks, [](const void* context, std::int64_t task, int worker) {
-      (*static_cast<const Body*>(context))(task, worker);
-    }, &body);
+    run_erased(
+        tasks,
+        [](const void* context, std::int64_t task, int worker) {
+          (*static_cast<const Body*>(context))(task, worker);
+        },
+        &body);
   }
 
  private:

@@ -1,4 +1,5 @@
-// One tile of a contraction: walks the pieces of a chunk, keeps the stack of pending nodes in the tile's state.
+// One tile of a contraction: walks the pieces of a chunk, keeps the stack of pending nodes in the tile's
+// state.
 #pragma once
 
 #include "engine/cpu/kernels.hpp"
@@ -10,7 +11,8 @@ namespace samebits::engine::cpu {
 // The end of a leaf for one vector: node() of its accumulator, then `merges` nodes with what the stack holds.
 // `slot` is the vector's place in level 0; `height` counts the nodes below.
 template <class V>
-inline void push_node(typename V::F value, float* slot, std::int64_t level_stride, int height, int merges, bool round) {
+inline void push_node(typename V::F value, float* slot, std::int64_t level_stride, int height, int merges,
+                      bool round) {
   const auto node = [&](typename V::F x) { return round ? V::round_bf16(x) : x; };
   typename V::F top = node(value);
   for (int m = 0; m < merges; ++m) {
@@ -38,7 +40,8 @@ inline void push_nodes(typename V::F (&top)[R][C], float* state, int height, int
 #pragma GCC unroll 12
     for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 2
-      for (int c = 0; c < C; ++c) top[r][c] = node(V::add(V::load(below + r * kWidth + c * V::kLanes), top[r][c]));
+      for (int c = 0; c < C; ++c)
+        top[r][c] = node(V::add(V::load(below + r * kWidth + c * V::kLanes), top[r][c]));
     }
   }
   float* const to = state + (height - merges + 1) * kLevel;
@@ -60,7 +63,8 @@ void fma_tile(const Tile& t) {
 #pragma GCC unroll 12
     for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 2
-      for (int c = 0; c < C; ++c) acc[r][c] = piece.opens ? V::zero() : V::load(t.state + r * kWidth + c * V::kLanes);
+      for (int c = 0; c < C; ++c)
+        acc[r][c] = piece.opens ? V::zero() : V::load(t.state + r * kWidth + c * V::kLanes);
     }
     const float* row = t.rows.value + piece.begin;
     const float* lane = t.lanes.value + std::int64_t{piece.begin} * kWidth;
@@ -140,7 +144,8 @@ void gfx942_tile(const Tile& t) {
 
 // nodes[n] holds [rows][width] f32: the stack of a tile, lowest first.
 template <class V>
-void write_tile(const float* nodes, int rows, int lanes, int width, int level_stride, int node_count, const Target& out) {
+void write_tile(const float* nodes, int rows, int lanes, int width, int level_stride, int node_count,
+                const Target& out) {
   for (int n = 0; n < node_count; ++n) {
     for (int r = 0; r < rows; ++r) {
       const float* const from = nodes + std::int64_t{n} * level_stride + r * width;
@@ -158,7 +163,8 @@ void write_tile(const float* nodes, int rows, int lanes, int width, int level_st
         if (out.f32) {
           float some[V::kLanes];
           V::store(some, V::canonical(V::load(from + i)));
-          for (int j = 0; j < count; ++j) static_cast<float*>(out.data)[base + (i + j) * out.lane_stride] = some[j];
+          for (int j = 0; j < count; ++j)
+            static_cast<float*>(out.data)[base + (i + j) * out.lane_stride] = some[j];
         } else {
           std::uint16_t some[V::kLanes];
           V::store_bf16(some, V::load(from + i));

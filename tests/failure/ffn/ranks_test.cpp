@@ -1,4 +1,5 @@
-// Ranks that were given different things all refuse, naming the rank and the field; a rank that fails ends the others.
+// Ranks that were given different things all refuse, naming the rank and the field; a rank that fails ends
+// the others.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -44,12 +45,14 @@ void expect_both_say(const std::multiset<std::string>& messages, const std::stri
 }
 
 TEST(Ranks, DifferentContractsShapesAndLimits) {
-  expect_both_say(refusals([](PlanOptions& o) { o.contract = parse_contract("f32-tree-v1,T=block:512"); }), "contract");
+  expect_both_say(refusals([](PlanOptions& o) { o.contract = parse_contract("f32-tree-v1,T=block:512"); }),
+                  "contract");
   expect_both_say(refusals([](PlanOptions& o) { o.shape.hidden = 32; }), "shape 32x64");
   expect_both_say(refusals([](PlanOptions& o) { o.max_tokens = 9; }), "most tokens");
   expect_both_say(refusals([](PlanOptions& o) { o.layout.sequence_parallel = true; }), "layout tp2+sp");
   expect_both_say(refusals([](PlanOptions& o) { o.down = DownCut::rows; }), "down rows");
-  expect_both_say(refusals([](PlanOptions& o) { o.cover_exchange = CoverExchange::slice_owner; }), "reductions");
+  expect_both_say(refusals([](PlanOptions& o) { o.cover_exchange = CoverExchange::slice_owner; }),
+                  "reductions");
 }
 
 TEST(Ranks, ARankThatFailsInACallEndsTheOthers) {
@@ -61,7 +64,8 @@ TEST(Ranks, ARankThatFailsInACallEndsTheOthers) {
       Plan plan(options);
       SmallPlan data(8);
       ForwardArgs args = data.forward(8);
-      args.weights = plan.slice(data.weight(data.in.gate, false), data.weight(data.in.up, false), data.weight(data.in.down, true));
+      args.weights = plan.slice(data.weight(data.in.gate, false), data.weight(data.in.up, false),
+                                data.weight(data.in.down, true));
       if (rank == 3) args.x.cols = 5;
       plan.forward(args);
     });
@@ -81,7 +85,9 @@ TEST(Ranks, DifferentTokenCountsAreNoOverrun) {
                            Plan plan(options);
                            SmallPlan data(8);
                            ForwardArgs args = data.forward(rank == 0 ? 8 : 5);
-                           args.weights = plan.slice(data.weight(data.in.gate, false), data.weight(data.in.up, false), data.weight(data.in.down, true));
+                           args.weights =
+                               plan.slice(data.weight(data.in.gate, false), data.weight(data.in.up, false),
+                                          data.weight(data.in.down, true));
                            plan.forward(args);
                          }),
                Error);

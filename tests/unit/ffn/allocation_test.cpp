@@ -57,7 +57,8 @@ TEST(Allocation, NoneAfterThePlansOnFourRanks) {
         const std::int64_t rows = sequence_parallel ? 8 : 16, held = plan.shard().intermediate.length();
         ForwardArgs forward = data.forward(rows);
         forward.tokens = 32;
-        forward.weights = plan.slice(data.weight(data.in.gate, false), data.weight(data.in.up, false), data.weight(data.in.down, true));
+        forward.weights = plan.slice(data.weight(data.in.gate, false), data.weight(data.in.up, false),
+                                     data.weight(data.in.down, true));
         BackwardArgs backward = data.backward(rows);
         backward.tokens = 32;
         backward.weights = forward.weights;

@@ -55,10 +55,12 @@ TEST(Plan, ChoosesColumnsWhereTheTreeAllowsRowsElsewhere) {
 }
 
 TEST(Plan, ColumnsInsideALeafNameTheLegalDegrees) {
-  const std::string message = message_of(ErrorCode::refused, [] { build(options_for(9, "sm90-v1", DownCut::columns)); });
+  const std::string message =
+      message_of(ErrorCode::refused, [] { build(options_for(9, "sm90-v1", DownCut::columns)); });
   expect_says(message, "tp9");
   expect_says(message, "1 to 8");
-  expect_says(message_of(ErrorCode::refused, [] { build(options_for(2, "hf-sm90-v1", DownCut::columns)); }), "1 leaf");
+  expect_says(message_of(ErrorCode::refused, [] { build(options_for(2, "hf-sm90-v1", DownCut::columns)); }),
+              "1 leaf");
 }
 
 TEST(Plan, BackwardByRowsNeedsBothCuts) {
@@ -93,10 +95,12 @@ TEST(Plan, RefusesWrongViews) {
   expect_says(forward_with([](ForwardArgs& a) { a.y.dtype = DType::f32; }), "y is f32");
   expect_says(forward_with([](ForwardArgs& a) { a.y.data = nullptr; }), "y has no data");
   expect_says(forward_with([](ForwardArgs& a) { a.weights.up.rows = 47; }), "up is 47 x 24");
-  expect_says(forward_with([](ForwardArgs& a) { a.weights.down.device.space = MemorySpace::cuda; }), "down lies on another device");
+  expect_says(forward_with([](ForwardArgs& a) { a.weights.down.device.space = MemorySpace::cuda; }),
+              "down lies on another device");
   expect_says(forward_with([](ForwardArgs& a) { a.tokens = 3; }), "x is 4 x 24");
   expect_says(forward_with([](ForwardArgs& a) { a.tokens = 99; }), "99 tokens");
-  expect_says(forward_with([](ForwardArgs& a) { a.x.data = static_cast<const char*>(a.x.data) + 1; }), "odd address");
+  expect_says(forward_with([](ForwardArgs& a) { a.x.data = static_cast<const char*>(a.x.data) + 1; }),
+              "odd address");
   BackwardArgs args = small.backward(4);
   args.d_up = {};
   expect_says(message_of(ErrorCode::invalid_argument, [&] { small.plan.backward(args); }), "d_up");
@@ -110,16 +114,20 @@ TEST(Plan, AnInferencePlanHasNoBackward) {
   options.backward = false;
   Plan plan(options);
   SmallPlan small(4);
-  expect_says(message_of(ErrorCode::invalid_argument, [&] { plan.backward(small.backward(4)); }), "without backward");
+  expect_says(message_of(ErrorCode::invalid_argument, [&] { plan.backward(small.backward(4)); }),
+              "without backward");
 }
 
 TEST(Plan, EveryTokenCountUpToTheMost) {
   SmallPlan small(9, "bf16-tree-v1");
-  const auto trees = [&](std::int64_t tokens) { return reference::trees_of(small.options.contract, small.in.shape, tokens); };
+  const auto trees = [&](std::int64_t tokens) {
+    return reference::trees_of(small.options.contract, small.in.shape, tokens);
+  };
   for (const std::int64_t tokens : {9, 0, 1, 5}) {
     BlockInputs part = small.in;
     part.tokens = tokens;
-    const reference::Outputs expected = reference::evaluate(small.options.contract, trees(tokens), part.view());
+    const reference::Outputs expected =
+        reference::evaluate(small.options.contract, trees(tokens), part.view());
     small.plan.forward(small.forward(tokens));
     small.plan.backward(small.backward(tokens));
     expect_same_bits("y", small.y.data(), expected.y.data(), tokens, 24);

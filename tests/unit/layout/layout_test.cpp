@@ -16,13 +16,15 @@ TEST(Layout, NamesGoBothWays) {
 }
 
 TEST(Layout, RefusesWhatIsNoLayout) {
-  for (const char* text : {"", "tp", "tp0", "tp-1", "tp2+", "+tp2", "tp2+tp2", "tp2+sp+sp", "sp", "dp2", "tp99999", "tp2 "}) {
+  for (const char* text :
+       {"", "tp", "tp0", "tp-1", "tp2+", "+tp2", "tp2+tp2", "tp2+sp+sp", "sp", "dp2", "tp99999", "tp2 "}) {
     EXPECT_THROW(parse_layout(text), Error) << text;
   }
 }
 
 TEST(EvenSlice, TilesAndStaysWithinOne) {
-  for (const std::int64_t count : {std::int64_t{0}, std::int64_t{1}, std::int64_t{7}, std::int64_t{1} << 61}) {
+  for (const std::int64_t count :
+       {std::int64_t{0}, std::int64_t{1}, std::int64_t{7}, std::int64_t{1} << 61}) {
     for (const int parts : {1, 2, 3, 8, 4096}) {
       std::int64_t next = 0;
       for (int part = 0; part < parts; ++part) {

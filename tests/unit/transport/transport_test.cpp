@@ -17,13 +17,17 @@ using World = void (*)(int, const std::function<void(int, std::shared_ptr<Transp
 class EveryTransport : public testing::TestWithParam<World> {};
 
 // Byte i of the message from one rank to another.
-unsigned char byte_of(std::size_t from, std::size_t to, std::size_t i) { return static_cast<unsigned char>(from * 50 + to * 7 + i); }
+unsigned char byte_of(std::size_t from, std::size_t to, std::size_t i) {
+  return static_cast<unsigned char>(from * 50 + to * 7 + i);
+}
 
 void check_collectives(Transport& transport) {
-  const auto ranks = static_cast<std::size_t>(transport.size()), me = static_cast<std::size_t>(transport.rank());
+  const auto ranks = static_cast<std::size_t>(transport.size()),
+             me = static_cast<std::size_t>(transport.rank());
   std::vector<std::size_t> bytes(ranks);  // uneven, one of them zero
   for (std::size_t r = 0; r < ranks; ++r) bytes[r] = r * 3;
-  std::vector<unsigned char> send(bytes[me] + 1), receive(std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}) + 1, 0xEE);
+  std::vector<unsigned char> send(bytes[me] + 1),
+      receive(std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}) + 1, 0xEE);
   for (std::size_t i = 0; i < bytes[me]; ++i) send[i] = byte_of(me, 0, i);
   transport.all_gather(send.data(), receive.data(), bytes, MemorySpace::host, {});
   std::size_t at = 0;
@@ -34,7 +38,8 @@ void check_collectives(Transport& transport) {
 
   std::vector<std::size_t> sends(ranks), receives(ranks);
   for (std::size_t r = 0; r < ranks; ++r) sends[r] = me + 2 * r, receives[r] = r + 2 * me;
-  std::vector<unsigned char> out, in(std::accumulate(receives.begin(), receives.end(), std::size_t{0}) + 1, 0xEE);
+  std::vector<unsigned char> out,
+      in(std::accumulate(receives.begin(), receives.end(), std::size_t{0}) + 1, 0xEE);
   for (std::size_t r = 0; r < ranks; ++r) {
     for (std::size_t i = 0; i < sends[r]; ++i) out.push_back(byte_of(me, r, i));
   }
@@ -96,13 +101,14 @@ TEST_P(EveryTransport, RefusesAGroupWithoutTheCaller) {
 INSTANTIATE_TEST_SUITE_P(Transports, EveryTransport, testing::Values(&run_local, &test::run_callback_world));
 
 TEST(LocalTransport, RanksThatDisagreeAboutBytesAllFail) {
-  EXPECT_THROW(run_local(2,
-                         [](int rank, const std::shared_ptr<Transport>& transport) {
-                           const std::vector<std::size_t> bytes = {4, rank == 0 ? std::size_t{4} : std::size_t{8}};
-                           std::vector<unsigned char> send(8), receive(16);
-                           transport->all_gather(send.data(), receive.data(), bytes, MemorySpace::host, {});
-                         }),
-               Error);
+  EXPECT_THROW(
+      run_local(2,
+                [](int rank, const std::shared_ptr<Transport>& transport) {
+                  const std::vector<std::size_t> bytes = {4, rank == 0 ? std::size_t{4} : std::size_t{8}};
+                  std::vector<unsigned char> send(8), receive(16);
+                  transport->all_gather(send.data(), receive.data(), bytes, MemorySpace::host, {});
+                }),
+      Error);
 }
 
 TEST(LocalTransport, AnAbortNamesItsReason) {

@@ -3,7 +3,10 @@
 #include <cstdio>
 #include <functional>
 #include <iostream>
+#include <span>
+#include <string>
 
+#include "io/message.hpp"
 #include "shared/failure.hpp"
 #include "shared/version.hpp"
 #include "verbs/verbs.hpp"
@@ -22,17 +25,35 @@ constexpr const char* kExamples =
     "  samebits bench --tokens 32,512 --direction all\n"
     "Exit codes: 0 all held; 1 a mismatch; 2 usage, bad input or a refusal; 3 the environment.";
 
+// CLI11 says of an unknown verb only that a subcommand is required.
+void check_verb(int argc, char** argv, std::span<const Verb> verbs) {
+  if (argc > 1 && argv[1][0] == '-') return;
+  const std::string given = argc > 1 ? argv[1] : "";
+  std::string names;
+  for (const Verb& verb : verbs) {
+    if (verb.app->get_name() == given) return;
+    names += (names.empty() ? "" : ", ") + verb.app->get_name();
+  }
+  const std::string problem =
+      given.empty() ? "a verb is wanted" : "there is no verb '" + samebits::io::printable(given) + "'";
+  fail_usage(problem + ": the verbs are " + names + " (samebits --help says more)");
+}
+
 int run(int argc, char** argv) {
-  CLI::App command("The Qwen3 feed-forward block with the same bits on every layout, batch, device and engine.", "samebits");
+  CLI::App command(
+      "The Qwen3 feed-forward block with the same bits on every layout, batch, device and engine.",
+      "samebits");
   command.set_version_flag("--version", std::string("samebits ") + kVersion);
   command.require_subcommand(1);
   command.footer(kExamples);
-  const Verb verbs[] = {add_verify(command),  add_bench(command),    add_run(command), add_compare(command),
-                        add_digest(command),  add_contract(command), add_info(command)};
+  const Verb verbs[] = {add_verify(command), add_bench(command),    add_run(command), add_compare(command),
+                        add_digest(command), add_contract(command), add_info(command)};
+  check_verb(argc, argv, verbs);
   try {
     command.parse(argc, argv);
   } catch (const CLI::ParseError& outcome) {
-    if (outcome.get_exit_code() == 0) return command.exit(outcome, std::cout, std::cerr);  // --help, --version
+    if (outcome.get_exit_code() == 0)
+      return command.exit(outcome, std::cout, std::cerr);  // --help, --version
     print_failure(std::string(outcome.what()) + " (samebits --help says more)");
     return kUsage;
   }

@@ -45,6 +45,19 @@ DownCut choose_down(const PlanOptions& o, const numerics::AxisTree& intermediate
           layout::legal_degrees(intermediate)));
 }
 
+// A rank that fails tells the others, who would wait for it otherwise.
+template <class Body>
+void or_abort(Transport* transport, const Body& body) {
+  try {
+    body();
+  } catch (const std::exception& error) {
+    if (transport != nullptr && transport->size() > 1) {
+      transport->abort(fmt::format("rank {} failed: {}", transport->rank(), error.what()));
+    }
+    throw;
+  }
+}
+
 }  // namespace
 
 Plan::Impl::Impl(const PlanOptions& given)
@@ -139,13 +152,19 @@ void Plan::Impl::deliver(const View& out, const View& staged, const Call& call) 
   if (staged.data != out.data) engine->copy(out, staged, call.queue);
 }
 
-Plan::Plan(const PlanOptions& options) : impl_(std::make_unique<Impl>(options)) {}
+Plan::Plan(const PlanOptions& options) {
+  or_abort(options.transport.get(), [&] { impl_ = std::make_unique<Impl>(options); });
+}
 Plan::~Plan() = default;
 Plan::Plan(Plan&&) noexcept = default;
 Plan& Plan::operator=(Plan&&) noexcept = default;
 
-void Plan::forward(const ForwardArgs& args) { impl_->forward(args); }
-void Plan::backward(const BackwardArgs& args) { impl_->backward(args); }
+void Plan::forward(const ForwardArgs& args) {
+  or_abort(impl_->ranks.all.get(), [&] { impl_->forward(args); });
+}
+void Plan::backward(const BackwardArgs& args) {
+  or_abort(impl_->ranks.all.get(), [&] { impl_->backward(args); });
+}
 const RankShard& Plan::shard() const { return impl_->shard; }
 DownCut Plan::down() const { return impl_->down; }
 bool Plan::holds_both_cuts() const { return impl_->both_cuts; }

@@ -21,7 +21,6 @@ struct Word {
   Value value;
 };
 
-constexpr Word<Leaf> kLeaves[] = {{"fma", Leaf::fma}, {"sm90", Leaf::sm90}, {"gfx942", Leaf::gfx942}};
 constexpr Word<Rule> kRules[] = {{"max", Rule::max}, {"halve", Rule::halve}, {"block", Rule::block}};
 constexpr Word<Precision> kPrecisions[] = {{"bf16", Precision::bf16}, {"f32", Precision::f32}};
 constexpr Word<Swiglu> kSwiglus[] = {{"one", Swiglu::one}, {"two", Swiglu::two}};
@@ -44,6 +43,16 @@ constexpr std::string_view text_of(const Word<Value> (&words)[N], Value value) {
     if (word.value == value) return word.text;
   }
   return "?";
+}
+
+bool read_leaf(std::string_view text, Leaf& leaf) {
+  for (const LeafLine& line : kLeafTable) {
+    if (line.name == text) {
+      leaf = line.leaf;
+      return true;
+    }
+  }
+  return false;
 }
 
 bool read_rule(std::string_view text, AxisRule& rule) {
@@ -71,7 +80,7 @@ constexpr const char* kAxisProblem = "an axis rule is max:L, halve:D or block:B,
 const char* read_value(Field field, std::string_view value, Contract& contract) {
   switch (field) {
     case kLeaf:
-      return read_word(kLeaves, value, contract.leaf) ? nullptr : "leaf is fma, sm90 or gfx942";
+      return read_leaf(value, contract.leaf) ? nullptr : "leaf is fma, sm90 or gfx942";
     case kHidden:
       return read_rule(value, contract.hidden) ? nullptr : kAxisProblem;
     case kIntermediate:
@@ -205,7 +214,7 @@ std::uint64_t fingerprint_of(std::string_view canonical) {
   return XXH3_64bits(canonical.data(), canonical.size());
 }
 
-std::string_view to_text(Leaf leaf) { return text_of(kLeaves, leaf); }
+std::string_view to_text(Leaf leaf) { return line_of(leaf).name; }
 std::string_view to_text(Rule rule) { return text_of(kRules, rule); }
 
 }  // namespace samebits::numerics

@@ -1,6 +1,6 @@
-// The table of leaf arithmetics: a contract's leaf by name, one chain of it over an interval, literally.
-// To add a leaf: write leaf_NAME.hpp, add it to samebits::Leaf, and add its line in chain() and in
-// group_of().
+// One chain of a contract's leaf over an interval, literally.
+// To add a leaf: write leaf_NAME.hpp, add it to samebits::Leaf, give it its line in leaf_table.hpp and its
+// case here.
 #pragma once
 
 #include "numerics/leaf_fma.hpp"
@@ -9,11 +9,6 @@
 #include "samebits/contract.hpp"
 
 namespace samebits::numerics {
-
-// How many products one step of the leaf takes.
-SAMEBITS_HD constexpr int group_of(Leaf leaf) {
-  return leaf == Leaf::sm90 ? kSm90Group : leaf == Leaf::gfx942 ? kGfx942Group : 1;
-}
 
 // acc continued over k in [begin, end), upward; a short last group is filled with +0. A leaf starts with acc
 // = +0.

@@ -5,11 +5,10 @@
 #include <cstdint>
 
 #include "numerics/hd.hpp"
+#include "numerics/leaf_table.hpp"
 #include "samebits/contract.hpp"
 
 namespace samebits::numerics {
-
-SAMEBITS_HD constexpr std::int64_t granule_of(Leaf leaf) { return leaf == Leaf::fma ? 1 : 16; }
 
 struct TreeNode {
   std::int64_t begin = 0;
@@ -82,8 +81,7 @@ struct AxisTree {
   }
 };
 
-SAMEBITS_HD constexpr AxisTree axis_tree(const Contract& contract, const AxisRule& rule,
-                                         std::int64_t length) {
+constexpr AxisTree axis_tree(const Contract& contract, const AxisRule& rule, std::int64_t length) {
   return {rule, granule_of(contract.leaf), length, false};
 }
 

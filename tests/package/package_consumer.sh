@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs a build into a fresh prefix, moves the prefix, and uses the package from a project of its own.
-# usage: package_consumer.sh CMAKE GENERATOR CXX BUILD WORK STATIC|SHARED VERSION [COMPONENT]
+# usage: package_consumer.sh CMAKE BUILD WORK STATIC|SHARED VERSION [COMPONENT]
 set -euo pipefail
-cmake=$1 generator=$2 cxx=$3 build=$4 work=$5 kind=$6 version=$7 component=${8:-}
+cmake=$1 build=$2 work=$3 kind=$4 version=$5 component=${6:-}
 here=$(cd "$(dirname "$0")" && pwd)
 source=$(cd "$here/../.." && pwd)
 fail() { echo "package_consumer: $*" >&2; exit 1; }
@@ -39,10 +39,10 @@ done
 # A shared library needs nothing of its consumer.
 without=()
 [ "$kind" = STATIC ] || without=(-DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON -DCMAKE_DISABLE_FIND_PACKAGE_Threads=ON)
-quietly "$cmake" -S "$here/consumer" -B "$work/consumer" -G "$generator" -DCMAKE_CXX_COMPILER="$cxx" \
-  -DCMAKE_PREFIX_PATH="$prefix" "${without[@]}"
+quietly "$cmake" -S "$here/consumer" -B "$work/consumer" -DCMAKE_PREFIX_PATH="$prefix" "${without[@]}"
 grep -q "^samebits_DIR:PATH=$prefix/" "$work/consumer/CMakeCache.txt" || fail "another samebits was found"
 quietly "$cmake" --build "$work/consumer"
+[ -n "$component" ] || quietly "$cmake" --build "$work/consumer" --target headers_alone  # the same for both kinds
 "$work/consumer/consumer" | tee "$work/digests"
 grep -q "^samebits $version: ok$" "$work/digests" || fail "version.hpp and the package disagree on the version"
 

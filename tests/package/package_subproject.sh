@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # samebits as a subdirectory of another project: it configures, and leaves the project's own choices alone.
-# usage: package_subproject.sh CMAKE GENERATOR CXX WORK
+# usage: package_subproject.sh CMAKE WORK
 set -euo pipefail
-cmake=$1 generator=$2 cxx=$3 work=$4
+cmake=$1 work=$2
 here=$(cd "$(dirname "$0")" && pwd)
 source=$(cd "$here/../.." && pwd)
 fail() { echo "package_subproject: $*" >&2; exit 1; }
 
 rm -rf "$work"
 mkdir -p "$work"
-"$cmake" -S "$here/consumer" -B "$work" -G "$generator" -DCMAKE_CXX_COMPILER="$cxx" -DSAMEBITS_SOURCE="$source" \
+"$cmake" -S "$here/consumer" -B "$work" -DSAMEBITS_SOURCE="$source" \
   -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >"$work/log" 2>&1 || { cat "$work/log" >&2; fail "does not configure"; }
 
 commands=$(grep '"command"' "$work/compile_commands.json")

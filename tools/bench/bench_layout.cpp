@@ -16,7 +16,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Worker threads of either side spin a while after their last call; the other side begins when they have gone to sleep.
+// Worker threads of either side spin a while after their last call; the other side begins when they have gone
+// to sleep.
 constexpr auto kPause = std::chrono::milliseconds(60);
 
 double microseconds(Clock::duration time) { return std::chrono::duration<double, std::micro>(time).count(); }
@@ -37,8 +38,8 @@ class BarrierSeat {
 // One rank's plan and tensors, ready to be called again and again.
 class RankBench {
  public:
-  RankBench(const Compute& compute, const BlockCase& block, const BenchRun& run, const TokenShards& shards, int rank,
-            std::shared_ptr<Transport> transport)
+  RankBench(const Compute& compute, const BlockCase& block, const BenchRun& run, const TokenShards& shards,
+            int rank, std::shared_ptr<Transport> transport)
       : both_(run.direction == Direction::both),
         tokens_(tokens_of_rank(shards, run.layout, rank)),
         plan_(options(compute, block, run, std::move(transport))),
@@ -76,7 +77,8 @@ class RankBench {
  private:
   static PlanOptions options(const Compute& compute, const BlockCase& block, const BenchRun& run,
                              std::shared_ptr<Transport> transport) {
-    PlanOptions options = compute.plan_options(block.shape, block.tokens, run.layout, run.direction == Direction::both);
+    PlanOptions options =
+        compute.plan_options(block.shape, block.tokens, run.layout, run.direction == Direction::both);
     options.engine = compute.make_engine(std::max(1, compute.threads / run.layout.ranks()));
     options.transport = std::move(transport);
     return options;

@@ -30,7 +30,8 @@ BlasBlock::BlasBlock(const OpenBlas& blas, const BlockCase& block, bool with_bac
   if (!with_backward) return;
   dy_ = widened(block.dy, threads);
   dx_.resize(static_cast<std::size_t>(block.tokens * H_));
-  for (auto* tensor : {&gate_gradient_, &up_gradient_, &down_gradient_}) tensor->resize(static_cast<std::size_t>(H_ * I_));
+  for (auto* tensor : {&gate_gradient_, &up_gradient_, &down_gradient_})
+    tensor->resize(static_cast<std::size_t>(H_ * I_));
 }
 
 // a_ keeps what it was filled with: a product takes as long whatever the numbers.
@@ -46,7 +47,8 @@ void BlasBlock::backward(std::int64_t tokens) {
   blas_.multiply(tokens, H_, I_, {u_.data(), I_, false}, {up_.data(), H_, false}, dx_.data(), true);
   blas_.multiply(I_, H_, tokens, {g_.data(), I_, true}, {x_.data(), H_, false}, gate_gradient_.data(), false);
   blas_.multiply(I_, H_, tokens, {u_.data(), I_, true}, {x_.data(), H_, false}, up_gradient_.data(), false);
-  blas_.multiply(H_, I_, tokens, {dy_.data(), H_, true}, {a_.data(), I_, false}, down_gradient_.data(), false);
+  blas_.multiply(H_, I_, tokens, {dy_.data(), H_, true}, {a_.data(), I_, false}, down_gradient_.data(),
+                 false);
 }
 
 }  // namespace samebits::tools

@@ -1,4 +1,5 @@
-// The baseline: the products of the block on f32 copies, by OpenBLAS. Products alone: no activation between them.
+// The baseline: the products of the block on f32 copies, by OpenBLAS. Products alone: no activation between
+// them.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +21,9 @@ class BlasBlock {
  private:
   const OpenBlas& blas_;
   std::int64_t H_, I_;
-  std::vector<float> x_, dy_, y_, dx_;                     // [M, H]
-  std::vector<float> g_, u_, a_;                           // [M, I]; in backward dG, dU and dA's place
-  std::vector<float> gate_, up_, down_;                    // [I, H], [I, H], [H, I]
+  std::vector<float> x_, dy_, y_, dx_;   // [M, H]
+  std::vector<float> g_, u_, a_;         // [M, I]; in backward dG, dU and dA's place
+  std::vector<float> gate_, up_, down_;  // [I, H], [I, H], [H, I]
   std::vector<float> gate_gradient_, up_gradient_, down_gradient_;
 };
 

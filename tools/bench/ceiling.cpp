@@ -20,10 +20,12 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t kSteps = 40'000'000;  // of a chain of multiply-adds: some tens of milliseconds
 constexpr int kPasses = 3;
 
-double seconds_since(Clock::time_point begun) { return std::chrono::duration<double>(Clock::now() - begun).count(); }
+double seconds_since(Clock::time_point begun) {
+  return std::chrono::duration<double>(Clock::now() - begun).count();
+}
 
-// Each loop keeps enough independent accumulators to fill the pipelines, and returns their sum so that none is dropped.
-// The factor is read from outside, so that nothing is computed ahead of time.
+// Each loop keeps enough independent accumulators to fill the pipelines, and returns their sum so that none
+// is dropped. The factor is read from outside, so that nothing is computed ahead of time.
 
 struct Loop {
   const char* isa;
@@ -74,7 +76,8 @@ __attribute__((target("avx2"))) std::uint64_t read_avx2(const unsigned char* dat
   for (std::size_t at = 0; at + 256 <= bytes; at += 256) {
 #pragma GCC unroll 8
     for (std::size_t i = 0; i < 8; ++i) {
-      acc[i] = _mm256_xor_si256(acc[i], _mm256_loadu_si256(reinterpret_cast<const __m256i*>(data + at + 32 * i)));
+      acc[i] =
+          _mm256_xor_si256(acc[i], _mm256_loadu_si256(reinterpret_cast<const __m256i*>(data + at + 32 * i)));
     }
   }
   for (int i = 1; i < 8; ++i) acc[0] = _mm256_xor_si256(acc[0], acc[i]);
@@ -104,7 +107,8 @@ std::uint64_t read_all(const unsigned char* data, std::size_t bytes) {
 std::vector<Loop> loops_here() {
   std::vector<Loop> loops{{"plain", 2.0 * 32, plain_loop}};
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) loops.push_back({"avx2", 2.0 * 12 * 8, avx2_loop});
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    loops.push_back({"avx2", 2.0 * 12 * 8, avx2_loop});
   if (__builtin_cpu_supports("avx512f")) loops.push_back({"avx512", 2.0 * 12 * 16, avx512_loop});
 #endif
   return loops;
@@ -120,7 +124,8 @@ std::vector<PeakFlops> measure_peak_flops(int threads) {
     for (int pass = 0; pass < kPasses; ++pass) {
       const std::int64_t steps = kSteps / 4;
       const auto begun = Clock::now();
-      parallel_parts(threads, threads, [&](std::int64_t, std::int64_t, int) { sink.store(loop.run(steps, 0.5f)); });
+      parallel_parts(threads, threads,
+                     [&](std::int64_t, std::int64_t, int) { sink.store(loop.run(steps, 0.5f)); });
       best = std::max(best, loop.flops_a_step * static_cast<double>(steps) * threads / seconds_since(begun));
     }
     peaks.push_back({loop.isa, best});

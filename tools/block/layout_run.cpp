@@ -20,8 +20,8 @@ constexpr int kMostLocalRanks = 256;
 
 class RankRun {
  public:
-  RankRun(const Compute& compute, const BlockCase& block, const LayoutRun& run, const TokenShards& shards, int rank,
-          std::shared_ptr<Transport> transport)
+  RankRun(const Compute& compute, const BlockCase& block, const LayoutRun& run, const TokenShards& shards,
+          int rank, std::shared_ptr<Transport> transport)
       : compute_(compute),
         block_(block),
         run_(run),
@@ -121,7 +121,8 @@ class RankRun {
     for_each_local(tokens_, [&](const Interval& interval, const Interval& rows) {
       const ConstView mine = local.view().slice_rows(rows.begin, rows.end);
       if (owner) copy_rows(out.view(which).slice_rows(interval.begin, interval.end), mine);
-      if (run_.exact != nullptr) compare(which, mine, exact_rows(which).slice_rows(interval.begin, interval.end));
+      if (run_.exact != nullptr)
+        compare(which, mine, exact_rows(which).slice_rows(interval.begin, interval.end));
     });
   }
 
@@ -148,11 +149,13 @@ class RankRun {
 
 }  // namespace
 
-LayoutOutcome run_layout(const Compute& compute, const BlockCase& block, const LayoutRun& run, BlockTensors& out) {
+LayoutOutcome run_layout(const Compute& compute, const BlockCase& block, const LayoutRun& run,
+                         BlockTensors& out) {
   const int ranks = run.layout.ranks();
   if (ranks > kMostLocalRanks) {
-    throw LayoutRefused(ErrorCode::refused, fmt::format("layout {}: {} ranks; the local transport plays at most {} as threads",
-                                                        name_of(run.layout), ranks, kMostLocalRanks));
+    throw LayoutRefused(ErrorCode::refused,
+                        fmt::format("layout {}: {} ranks; the local transport plays at most {} as threads",
+                                    name_of(run.layout), ranks, kMostLocalRanks));
   }
   const TokenShards shards = compute.shards(block.tokens, run.layout.cp);
   const auto begun = std::chrono::steady_clock::now();

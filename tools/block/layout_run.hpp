@@ -1,13 +1,14 @@
-// One layout of the block, all its ranks; compared, where wanted, element by element with exact slices of TP1 tensors.
+// One layout of the block, all its ranks; compared, where wanted, element by element with exact slices of TP1
+// tensors.
 #pragma once
 
 #include <cstdint>
 
+#include "block/tensors.hpp"
 #include "samebits/error.hpp"
 #include "samebits/layout.hpp"
 #include "samebits/view.hpp"
 #include "shared/compute_flags.hpp"
-#include "block/tensors.hpp"
 
 namespace samebits::tools {
 
@@ -41,8 +42,10 @@ struct LayoutRun {
 };
 
 // The plans' calls, inference first. `out` receives the assembled tensors: token
-// tensors from the ranks that own their rows, gradients straight from context rank 0 as strided views; what other context
-// ranks hold is compared and freed, so that no layout needs more than one whole set beyond its replicas.
-LayoutOutcome run_layout(const Compute& compute, const BlockCase& block, const LayoutRun& run, BlockTensors& out);
+// tensors from the ranks that own their rows, gradients straight from context rank 0 as strided views; what
+// other context ranks hold is compared and freed, so that no layout needs more than one whole set beyond its
+// replicas.
+LayoutOutcome run_layout(const Compute& compute, const BlockCase& block, const LayoutRun& run,
+                         BlockTensors& out);
 
 }  // namespace samebits::tools

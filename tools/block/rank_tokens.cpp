@@ -19,7 +19,8 @@ std::vector<Interval> tokens_of_rank(const TokenShards& shards, const Layout& la
 }
 
 void copy_rows(const View& to, const ConstView& from) {
-  if (!to.empty()) std::memcpy(to.data, from.data, static_cast<std::size_t>(to.elements()) * size_of(to.dtype));
+  if (!to.empty())
+    std::memcpy(to.data, from.data, static_cast<std::size_t>(to.elements()) * size_of(to.dtype));
 }
 
 HostTensor local_rows(const ConstView& whole, const std::vector<Interval>& tokens) {

@@ -1,4 +1,5 @@
-// Where a block's tensors come from: seeds, or a checkpoint's layer. Loaded once, shared by all ranks as views.
+// Where a block's tensors come from: seeds, or a checkpoint's layer. Loaded once, shared by all ranks as
+// views.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +17,11 @@ namespace samebits::tools {
 LayerWeights seeded_weights(const Shape& shape, std::uint64_t seed, int threads);
 
 // x or dy, [tokens, H].
-HostTensor seeded_tokens(SeededTensor tensor, const Shape& shape, std::int64_t tokens, std::uint64_t seed, int threads);
+HostTensor seeded_tokens(SeededTensor tensor, const Shape& shape, std::int64_t tokens, std::uint64_t seed,
+                         int threads);
 
-// A person's x or dy from a file, bf16 [tokens, hidden]: leading axes are flattened, F16 and F32 rounded to nearest even.
+// A person's x or dy from a file, bf16 [tokens, hidden]: leading axes are flattened, F16 and F32 rounded to
+// nearest even.
 struct TokensFromFile {
   HostMatrix matrix;
   std::string conversion;  // empty: the file's own bits

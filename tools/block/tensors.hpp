@@ -10,10 +10,18 @@
 
 namespace samebits::tools {
 
-enum BlockTensor { kOutput, kTrainingOutput, kHiddenGradient, kGateGradient, kUpGradient, kDownGradient, kBlockTensors };
+enum BlockTensor {
+  kOutput,
+  kTrainingOutput,
+  kHiddenGradient,
+  kGateGradient,
+  kUpGradient,
+  kDownGradient,
+  kBlockTensors
+};
 
-inline constexpr std::array<const char*, kBlockTensors> kBlockTensorNames = {"output", "training_output", "d_hidden",
-                                                                             "d_gate", "d_up",            "d_down"};
+inline constexpr std::array<const char*, kBlockTensors> kBlockTensorNames = {
+    "output", "training_output", "d_hidden", "d_gate", "d_up", "d_down"};
 
 template <class Value>
 using PerTensor = std::array<Value, kBlockTensors>;

@@ -22,14 +22,20 @@ Value choose(const std::string& word, std::initializer_list<std::pair<const char
 
 void ComputeFlags::add_to(CLI::App& verb) {
   const char* group = "What computes";
-  const auto word = [&](const char* flag, std::string& value, std::vector<std::string> words, const char* help) {
-    verb.add_option(flag, value, help)->check(CLI::IsMember(std::move(words)))->capture_default_str()->group(group);
+  const auto word = [&](const char* flag, std::string& value, std::vector<std::string> words,
+                        const char* help) {
+    verb.add_option(flag, value, help)
+        ->check(CLI::IsMember(std::move(words)))
+        ->capture_default_str()
+        ->group(group);
   };
-  verb.add_option("--contract", contract, "preset, preset with fields (sm90-v1,node=bf16) or canonical string")
+  verb.add_option("--contract", contract,
+                  "preset, preset with fields (sm90-v1,node=bf16) or canonical string")
       ->capture_default_str()
       ->group(group);
   word("--engine", engine, {"cpu", "cuda", "hip"}, "what makes the nodes");
-  word("--transport", transport, {"local", "mpi", "nccl"}, "what moves bytes between ranks; local: ranks are threads");
+  word("--transport", transport, {"local", "mpi", "nccl"},
+       "what moves bytes between ranks; local: ranks are threads");
   verb.add_option("--threads", threads, "of all ranks together; 0: as many as this process may run on")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str()
@@ -48,14 +54,19 @@ Compute::Compute(const ComputeFlags& flags)
     fail_environment(fmt::format("--engine {0}: this build has no {0} engine; engines here: cpu", engine));
   }
   if (transport != "local") {
-    fail_environment(fmt::format("--transport {0}: this build has no {0} transport; transports here: local", transport));
+    fail_environment(
+        fmt::format("--transport {0}: this build has no {0} transport; transports here: local", transport));
   }
-  isa = choose<Isa>(flags.isa, {{"auto", Isa::automatic}, {"plain", Isa::plain}, {"avx2", Isa::avx2}, {"avx512", Isa::avx512}});
+  isa = choose<Isa>(
+      flags.isa,
+      {{"auto", Isa::automatic}, {"plain", Isa::plain}, {"avx2", Isa::avx2}, {"avx512", Isa::avx512}});
   isa_name = isa == Isa::automatic ? best_isa_name() : flags.isa;
   threads = flags.threads > 0 ? flags.threads : available_threads();
   zigzag = flags.split == "zigzag";
-  down = choose<DownCut>(flags.down, {{"auto", DownCut::automatic}, {"columns", DownCut::columns}, {"rows", DownCut::rows}});
-  weights = choose<WeightCut>(flags.weights, {{"auto", WeightCut::automatic}, {"once", WeightCut::once}, {"both", WeightCut::both}});
+  down = choose<DownCut>(
+      flags.down, {{"auto", DownCut::automatic}, {"columns", DownCut::columns}, {"rows", DownCut::rows}});
+  weights = choose<WeightCut>(
+      flags.weights, {{"auto", WeightCut::automatic}, {"once", WeightCut::once}, {"both", WeightCut::both}});
   gradients = choose<GradientReduction>(flags.gradients, {{"auto", GradientReduction::automatic},
                                                           {"gather", GradientReduction::gather_tokens},
                                                           {"exchange", GradientReduction::exchange_covers}});
@@ -72,7 +83,8 @@ TokenShards Compute::shards(std::int64_t tokens, int cp) const {
   return zigzag ? TokenShards::zigzag(tokens, cp) : TokenShards::contiguous(tokens, cp);
 }
 
-PlanOptions Compute::plan_options(const Shape& shape, std::int64_t tokens, const Layout& layout, bool backward) const {
+PlanOptions Compute::plan_options(const Shape& shape, std::int64_t tokens, const Layout& layout,
+                                  bool backward) const {
   PlanOptions options;
   options.contract = contract;
   options.shape = shape;

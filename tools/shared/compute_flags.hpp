@@ -38,14 +38,16 @@ struct Compute {
   CoverExchange exchange = CoverExchange::automatic;
   std::string engine, transport, isa_name;  // as reports show them
 
-  // Throws for words that are legal and not built in (environment), and for instructions this processor lacks (refused).
+  // Throws for words that are legal and not built in (environment), and for instructions this processor lacks
+  // (refused).
   explicit Compute(const ComputeFlags& flags);
 
   std::shared_ptr<engine::Engine> make_engine(int engine_threads) const;
   TokenShards shards(std::int64_t tokens, int cp) const;
 
   // Everything but the engine and the transport.
-  PlanOptions plan_options(const Shape& shape, std::int64_t tokens, const Layout& layout, bool backward) const;
+  PlanOptions plan_options(const Shape& shape, std::int64_t tokens, const Layout& layout,
+                           bool backward) const;
 };
 
 }  // namespace samebits::tools

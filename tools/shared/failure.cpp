@@ -13,11 +13,13 @@ ExitCode exit_code_of(ErrorCode code) {
     case ErrorCode::invalid_argument:
     case ErrorCode::bad_file:
     case ErrorCode::refused:
-    case ErrorCode::disagreement: return kUsage;
+    case ErrorCode::disagreement:
+      return kUsage;
     case ErrorCode::environment:
     case ErrorCode::out_of_memory:
     case ErrorCode::lost_rank:
-    case ErrorCode::internal: break;
+    case ErrorCode::internal:
+      break;
   }
   return kEnvironment;
 }
@@ -25,7 +27,8 @@ ExitCode exit_code_of(ErrorCode code) {
 void print_failure(std::string_view message) {
   std::string line = "samebits: ";
   for (const char c : message) {
-    const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7F;  // names in files may hold anything
+    const bool control =
+        static_cast<unsigned char>(c) < 0x20 || c == 0x7F;  // names in files may hold anything
     if (!control) {
       line += c;
     } else if (line.back() != ' ') {

@@ -15,13 +15,17 @@ class HostTensor {
  public:
   HostTensor() = default;
   HostTensor(std::int64_t rows, std::int64_t cols, DType dtype = DType::bf16)
-      : data_(::operator new(bytes_of(rows, cols, dtype), kAlignment)), rows_(rows), cols_(cols), dtype_(dtype) {}
+      : data_(::operator new(bytes_of(rows, cols, dtype), kAlignment)),
+        rows_(rows),
+        cols_(cols),
+        dtype_(dtype) {}
 
   View view() { return host_view(data_.get(), rows_, cols_, dtype_); }
   ConstView view() const { return host_view(static_cast<const void*>(data_.get()), rows_, cols_, dtype_); }
   std::size_t bytes() const { return static_cast<std::size_t>(rows_ * cols_) * size_of(dtype_); }
 
-  // Every element becomes a NaN that no contract stores, so that what is then left unwritten shows as different.
+  // Every element becomes a NaN that no contract stores, so that what is then left unwritten shows as
+  // different.
   void poison() { std::memset(data_.get(), 0xFF, bytes()); }
 
  private:

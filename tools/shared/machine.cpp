@@ -77,7 +77,8 @@ std::int64_t peak_rss_bytes() {
 }
 
 std::int64_t physical_memory_bytes() {
-  return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
+  return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
 }
 
 }  // namespace samebits::tools

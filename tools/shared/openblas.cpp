@@ -9,8 +9,8 @@ namespace samebits::tools {
 
 struct OpenBlas::Functions {
   // cblas.h, with the 32-bit integers of libopenblas.so.0.
-  using Gemm = void (*)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float* a, int lda,
-                        const float* b, int ldb, float beta, float* c, int ldc);
+  using Gemm = void (*)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float* a,
+                        int lda, const float* b, int ldb, float beta, float* c, int ldc);
   void* library = nullptr;  // not unloaded once it has computed: its threads would be left without code
   Gemm gemm = nullptr;
   void (*set_num_threads)(int) = nullptr;
@@ -29,10 +29,12 @@ bool find(void* library, const char* name, Function& function) {
 constexpr const char* kLibrary = "libopenblas.so.0";
 constexpr const char* kCoreVariable = "OPENBLAS_CORETYPE";
 
-// The core that OpenBLAS should use here, when the one it chose has no kernels for the vectors that there are.
+// The core that OpenBLAS should use here, when the one it chose has no kernels for the vectors that there
+// are.
 const char* better_core([[maybe_unused]] const std::string& chosen) {
 #if defined(__x86_64__)
-  for (const char* old : {"Prescott", "Core2", "Penryn", "Dunnington", "Nehalem", "Sandybridge", "Generic", "generic", "Unknown"}) {
+  for (const char* old : {"Prescott", "Core2", "Penryn", "Dunnington", "Nehalem", "Sandybridge", "Generic",
+                          "generic", "Unknown"}) {
     if (chosen != old) continue;
     const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
@@ -81,11 +83,12 @@ std::string OpenBlas::config() const { return functions_->get_config(); }
 std::string OpenBlas::core() const { return functions_->get_corename(); }
 void OpenBlas::set_threads(int threads) { functions_->set_num_threads(threads); }
 
-void OpenBlas::multiply(std::int64_t m, std::int64_t n, std::int64_t k, Operand a, Operand b, float* c, bool add) const {
+void OpenBlas::multiply(std::int64_t m, std::int64_t n, std::int64_t k, Operand a, Operand b, float* c,
+                        bool add) const {
   const auto flag = [](const Operand& operand) { return operand.transposed ? kTransposed : kNotTransposed; };
-  functions_->gemm(kRowMajor, flag(a), flag(b), static_cast<int>(m), static_cast<int>(n), static_cast<int>(k), 1.0f, a.data,
-                   static_cast<int>(a.row_length), b.data, static_cast<int>(b.row_length), add ? 1.0f : 0.0f, c,
-                   static_cast<int>(n));
+  functions_->gemm(kRowMajor, flag(a), flag(b), static_cast<int>(m), static_cast<int>(n), static_cast<int>(k),
+                   1.0f, a.data, static_cast<int>(a.row_length), b.data, static_cast<int>(b.row_length),
+                   add ? 1.0f : 0.0f, c, static_cast<int>(n));
 }
 
 }  // namespace samebits::tools

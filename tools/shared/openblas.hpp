@@ -1,4 +1,5 @@
-// OpenBLAS, where this machine has it: loaded at run time, so that the command needs none to be built or to run.
+// OpenBLAS, where this machine has it: loaded at run time, so that the command needs none to be built or to
+// run.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,9 @@ class OpenBlas {
   // As it comes; null when there is none.
   static std::unique_ptr<OpenBlas> load();
 
-  // With kernels that fit this processor. A release older than the processor falls back to kernels of 2004, which would
-  // be no baseline: it is then loaded again and told its core, unless OPENBLAS_CORETYPE already does.
+  // With kernels that fit this processor. A release older than the processor falls back to kernels of 2004,
+  // which would be no baseline: it is then loaded again and told its core, unless OPENBLAS_CORETYPE already
+  // does.
   static std::unique_ptr<OpenBlas> load_for_this_processor();
 
   ~OpenBlas();
@@ -31,7 +33,8 @@ class OpenBlas {
     bool transposed;
   };
   // c [m, n] = (or, with `add`, +=) a [m, k] * b [k, n], row-major.
-  void multiply(std::int64_t m, std::int64_t n, std::int64_t k, Operand a, Operand b, float* c, bool add) const;
+  void multiply(std::int64_t m, std::int64_t n, std::int64_t k, Operand a, Operand b, float* c,
+                bool add) const;
 
  private:
   struct Functions;

@@ -6,7 +6,8 @@
 
 namespace samebits::tools {
 
-// body(begin, end, part) for `threads` even parts of [0, count), each on its own thread; rethrows the first failure.
+// body(begin, end, part) for `threads` even parts of [0, count), each on its own thread; rethrows the first
+// failure.
 void parallel_parts(int threads, std::int64_t count,
                     const std::function<void(std::int64_t begin, std::int64_t end, int part)>& body);
 

@@ -14,7 +14,11 @@ constexpr double kLineSeconds = 10.0;    // between two plain lines of one step
 }  // namespace
 
 Progress::Progress(int steps, double quiet_seconds)
-    : begun_(std::chrono::steady_clock::now()), steps_(steps), quiet_seconds_(quiet_seconds), terminal_(::isatty(STDERR_FILENO) == 1), last_(begun_) {}
+    : begun_(std::chrono::steady_clock::now()),
+      steps_(steps),
+      quiet_seconds_(quiet_seconds),
+      terminal_(::isatty(STDERR_FILENO) == 1),
+      last_(begun_) {}
 
 Progress::~Progress() {
   if (terminal_ && shown_) fmt::print(stderr, "\r\x1b[K");
@@ -28,7 +32,8 @@ void Progress::step(std::string_view what) {
 
 void Progress::share(double done) {
   const std::chrono::duration<double> since = std::chrono::steady_clock::now() - last_;
-  if (since.count() >= (terminal_ ? kRewriteSeconds : kLineSeconds)) show(fmt::format("{}: {:.0f} %", what_, 100 * done));
+  if (since.count() >= (terminal_ ? kRewriteSeconds : kLineSeconds))
+    show(fmt::format("{}: {:.0f} %", what_, 100 * done));
 }
 
 void Progress::show(std::string_view what) {

@@ -41,7 +41,8 @@ void ReportFile::commit(const Json& report) {
 }
 
 void add_json_flag(CLI::App& verb, std::string& path) {
-  verb.add_option("--json", path, "write the report to this file; - is stdout, without tables")->type_name("FILE");
+  verb.add_option("--json", path, "write the report to this file; - is stdout, without tables")
+      ->type_name("FILE");
 }
 
 Json report_head(const std::string& command) {
@@ -49,7 +50,9 @@ Json report_head(const std::string& command) {
 }
 
 Json contract_json(const Contract& contract) {
-  return {{"name", name_of(contract)}, {"canonical", canonical(contract)}, {"fingerprint", fingerprint(contract)}};
+  return {{"name", name_of(contract)},
+          {"canonical", canonical(contract)},
+          {"fingerprint", fingerprint(contract)}};
 }
 
 Json environment_json() {

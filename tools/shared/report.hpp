@@ -1,4 +1,5 @@
-// Reports in JSON (schema samebits.report/1): the head every verb shares, and the file, written beside and renamed.
+// Reports in JSON (schema samebits.report/1): the head every verb shares, and the file, written beside and
+// renamed.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,8 +15,8 @@ namespace samebits::tools {
 
 using Json = nlohmann::ordered_json;
 
-// Where --json goes. Opened before the work, so that an unwritable place is known before minutes are spent; nothing is
-// left there unless commit() was called.
+// Where --json goes. Opened before the work, so that an unwritable place is known before minutes are spent;
+// nothing is left there unless commit() was called.
 class ReportFile {
  public:
   explicit ReportFile(std::string path);  // empty: no report; "-": stdout

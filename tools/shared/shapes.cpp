@@ -16,7 +16,7 @@ struct KnownShape {
 };
 
 constexpr KnownShape kShapes[] = {
-    {"qwen3-0.6b", {1024, 3072}}, {"qwen3-1.7b", {2048, 6144}},  {"qwen3-4b", {2560, 9728}},
+    {"qwen3-0.6b", {1024, 3072}}, {"qwen3-1.7b", {2048, 6144}}, {"qwen3-4b", {2560, 9728}},
     {"qwen3-8b", {4096, 12288}},  {"qwen3-14b", {5120, 17408}}, {"qwen3-32b", {5120, 25600}},
 };
 
@@ -41,8 +41,9 @@ NamedShape parse_shape(std::string_view text) {
   Shape shape;
   if (cross == std::string_view::npos || !read_count(text.substr(0, cross), shape.hidden) ||
       !read_count(text.substr(cross + 1), shape.intermediate) || shape.hidden < 1 || shape.intermediate < 1) {
-    fail_usage(fmt::format("--shape {}: a shape is HIDDENxINTERMEDIATE, both from 1 up and below 2^63, or one of {}", text,
-                           shape_names()));
+    fail_usage(
+        fmt::format("--shape {}: a shape is HIDDENxINTERMEDIATE, both from 1 up and below 2^63, or one of {}",
+                    text, shape_names()));
   }
   return {std::string(text), shape};
 }
@@ -73,11 +74,12 @@ std::vector<std::string> split_list(std::string_view text) {
 
 void check_sizes(const Shape& shape, std::int64_t tokens) {
   if (!fits(shape.hidden, shape.intermediate)) {
-    fail_usage(fmt::format("shape {}x{}: a weight would have more bytes than 63 bits count", shape.hidden, shape.intermediate));
+    fail_usage(fmt::format("shape {}x{}: a weight would have more bytes than 63 bits count", shape.hidden,
+                           shape.intermediate));
   }
   if (!fits(shape.hidden, tokens) || !fits(shape.intermediate, tokens)) {
-    fail_usage(fmt::format("--tokens {}: with shape {}x{} a tensor would have more bytes than 63 bits count", tokens,
-                           shape.hidden, shape.intermediate));
+    fail_usage(fmt::format("--tokens {}: with shape {}x{} a tensor would have more bytes than 63 bits count",
+                           tokens, shape.hidden, shape.intermediate));
   }
 }
 

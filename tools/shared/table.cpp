@@ -28,7 +28,8 @@ std::string Table::text() const {
     std::string line;
     for (std::size_t column = 0; column < widths.size(); ++column) {
       const bool left = column < static_cast<std::size_t>(left_columns_);
-      line += left ? fmt::format("{:<{}}", row[column], widths[column]) : fmt::format("{:>{}}", row[column], widths[column]);
+      line += left ? fmt::format("{:<{}}", row[column], widths[column])
+                   : fmt::format("{:>{}}", row[column], widths[column]);
       if (column + 1 < widths.size()) line += "  ";
     }
     while (!line.empty() && line.back() == ' ') line.pop_back();

@@ -9,7 +9,8 @@ namespace {
 using numerics::AxisTree;
 using numerics::TreeNode;
 
-// A subtree depends on its length alone, and under `halve` on its depth: the few distinct ones are summarised once.
+// A subtree depends on its length alone, and under `halve` on its depth: the few distinct ones are summarised
+// once.
 class Summariser {
  public:
   explicit Summariser(const AxisTree& tree) : tree_(tree) {}

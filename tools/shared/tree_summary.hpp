@@ -1,5 +1,5 @@
-// An axis tree in numbers: how many leaves, how long, how deep, and where it may be cut. Never walks the leaves, so the
-// length of an axis does not matter.
+// An axis tree in numbers: how many leaves, how long, how deep, and where it may be cut. Never walks the
+// leaves, so the length of an axis does not matter.
 #pragma once
 
 #include <cstdint>

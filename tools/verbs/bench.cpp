@@ -34,8 +34,9 @@ struct BenchRow {
   Layout layout;
   Spread ours;
   std::optional<Spread> baseline;
-  double flops = 0;         // of the products, once
-  double weight_bytes = 0;  // read once by a forward; both directions read them twice and write as many gradients
+  double flops = 0;  // of the products, once
+  double weight_bytes =
+      0;  // read once by a forward; both directions read them twice and write as many gradients
 
   double ratio() const { return ours.median / baseline->median; }
 };
@@ -63,14 +64,17 @@ Json spread_json(const Spread& spread) {
 
 Json row_json(const BenchRow& row, const BenchResult& result, const Contract& contract) {
   const double seconds = row.ours.median * 1e-6;
-  Json json = {{"direction", name_of(row.direction)}, {"tokens", row.tokens}, {"layout", name_of(row.layout)},
+  Json json = {{"direction", name_of(row.direction)},
+               {"tokens", row.tokens},
+               {"layout", name_of(row.layout)},
                {"contract", name_of(contract)}};
   json["baseline"] = row.baseline ? Json(result.baseline) : Json(nullptr);
   json["ours_us"] = spread_json(row.ours);
   json["baseline_us"] = row.baseline ? spread_json(*row.baseline) : Json(nullptr);
   json["ratio"] = row.baseline ? Json(row.ratio()) : Json(nullptr);
   json["flops_per_second"] = row.flops / seconds;
-  json["baseline_flops_per_second"] = row.baseline ? Json(row.flops / (row.baseline->median * 1e-6)) : Json(nullptr);
+  json["baseline_flops_per_second"] =
+      row.baseline ? Json(row.flops / (row.baseline->median * 1e-6)) : Json(nullptr);
   json["weight_bytes_per_second"] = row.weight_bytes / seconds;
   return json;
 }
@@ -80,7 +84,8 @@ Json bench_json(const BenchResult& result, const Compute& compute) {
   report["contract"] = contract_json(compute.contract);
   report["environment"] = environment_json(compute);
   add_peak_memory(report["environment"]);
-  report["shape"] = {{"hidden", result.shape.shape.hidden}, {"intermediate", result.shape.shape.intermediate},
+  report["shape"] = {{"hidden", result.shape.shape.hidden},
+                     {"intermediate", result.shape.shape.intermediate},
                      {"source", result.shape.name}};
   report["rows"] = Json::array();
   for (const BenchRow& row : result.rows) report["rows"].push_back(row_json(row, result, compute.contract));
@@ -92,19 +97,24 @@ Json bench_json(const BenchResult& result, const Compute& compute) {
 }
 
 void print_bench(const BenchResult& result, const Compute& compute) {
-  fmt::print("block     {}: {}x{}, seed 0\ncontract  {}\nengine    {} ({}, {} threads)\nbaseline  {}\n", result.shape.name,
-             result.shape.shape.hidden, result.shape.shape.intermediate, samebits::name_of(compute.contract), compute.engine,
-             compute.isa_name, compute.threads, result.baseline.empty() ? "none" : result.baseline);
+  fmt::print("block     {}: {}x{}, seed 0\ncontract  {}\nengine    {} ({}, {} threads)\nbaseline  {}\n",
+             result.shape.name, result.shape.shape.hidden, result.shape.shape.intermediate,
+             samebits::name_of(compute.contract), compute.engine, compute.isa_name, compute.threads,
+             result.baseline.empty() ? "none" : result.baseline);
   for (const std::string& note : result.notes) fmt::print("          {}\n", note);
   const auto ms = [](double microseconds) {
-    return microseconds < 1e6 ? fmt::format("{:.4g}", microseconds / 1000) : fmt::format("{:.0f}", microseconds / 1000);
+    return microseconds < 1e6 ? fmt::format("{:.4g}", microseconds / 1000)
+                              : fmt::format("{:.0f}", microseconds / 1000);
   };
-  Table times({"ms", "tokens", "layout", "median", "p95", "min", "max", "blas", "p95", "min", "max", "ratio"}, 1);
+  Table times({"ms", "tokens", "layout", "median", "p95", "min", "max", "blas", "p95", "min", "max", "ratio"},
+              1);
   Table rates({"G/s", "tokens", "layout", "FLOP", "blas FLOP", "weight bytes"}, 1);
   for (const BenchRow& row : result.rows) {
-    const std::vector<std::string> key = {name_of(row.direction), fmt::format("{}", row.tokens), samebits::name_of(row.layout)};
+    const std::vector<std::string> key = {name_of(row.direction), fmt::format("{}", row.tokens),
+                                          samebits::name_of(row.layout)};
     std::vector<std::string> time = key, rate = key;
-    for (const double value : {row.ours.median, row.ours.p95, row.ours.min, row.ours.max}) time.push_back(ms(value));
+    for (const double value : {row.ours.median, row.ours.p95, row.ours.min, row.ours.max})
+      time.push_back(ms(value));
     const double seconds = row.ours.median * 1e-6;
     rate.push_back(fmt::format("{:.1f}", row.flops / seconds * 1e-9));
     if (row.baseline) {
@@ -123,7 +133,8 @@ void print_bench(const BenchResult& result, const Compute& compute) {
   fmt::print("\n{}\n{}\n", times.text(), rates.text());
   std::string peaks;
   for (const PeakFlops& peak : result.peaks) peaks += fmt::format("{} {:.1f}, ", peak.isa, peak.flops * 1e-9);
-  fmt::print("ceiling   f32 GFLOP/s in registers: {}reading the weights: {:.1f} GB/s\n", peaks, result.read_bandwidth * 1e-9);
+  fmt::print("ceiling   f32 GFLOP/s in registers: {}reading the weights: {:.1f} GB/s\n", peaks,
+             result.read_bandwidth * 1e-9);
 }
 
 // OpenBLAS with as many threads as we have, and what a reader must know of it.
@@ -140,9 +151,11 @@ std::unique_ptr<OpenBlas> load_baseline(const BlockCase& block, int threads, Ben
   }
   blas->set_threads(threads);
   result.baseline = fmt::format("OpenBLAS sgemm, core {}, {} threads", blas->core(), threads);
-  result.notes = {"the same products on f32 copies of the weights, without the activation, in turn with ours"};
+  result.notes = {
+      "the same products on f32 copies of the weights, without the activation, in turn with ours"};
   if (blas->own_core() != blas->core()) {
-    result.notes.push_back(fmt::format("by itself it takes this processor for a {}; it was told {}", blas->own_core(), blas->core()));
+    result.notes.push_back(fmt::format("by itself it takes this processor for a {}; it was told {}",
+                                       blas->own_core(), blas->core()));
   }
   if (const char* forced = std::getenv("OPENBLAS_CORETYPE")) {
     result.notes.push_back(fmt::format("OPENBLAS_CORETYPE={} is set, and it uses {}", forced, blas->core()));
@@ -150,59 +163,78 @@ std::unique_ptr<OpenBlas> load_baseline(const BlockCase& block, int threads, Ben
   return blas;
 }
 
+// What is to be timed.
+struct Plans {
+  std::vector<std::int64_t> tokens;
+  std::vector<Layout> layouts;
+  std::vector<Direction> directions;
+  int rows() const { return static_cast<int>(tokens.size() * layouts.size() * directions.size()); }
+};
+
+Plans plans_of(const Flags& flags, const Shape& shape) {
+  Plans plans;
+  for (const std::string& word : split_list(flags.tokens)) {
+    plans.tokens.push_back(parse_count("--tokens", word));
+    if (plans.tokens.back() == 0) fail_usage("--tokens 0: a bench wants at least one token");
+    check_sizes(shape, plans.tokens.back());
+  }
+  for (const std::string& word : split_list(flags.layouts)) plans.layouts.push_back(parse_layout(word));
+  plans.directions = directions_of(flags.direction);
+  return plans;
+}
+
+// `block` holds the first of the tokens that the row takes.
+BenchRow time_row(const Compute& compute, const BlockCase& block, const BenchRun& run, BlasBlock* blas) {
+  const bool both = run.direction == Direction::both;
+  std::function<void()> baseline;
+  if (blas != nullptr) {
+    baseline = [&] {
+      blas->forward(block.tokens);
+      if (both) blas->backward(block.tokens);
+    };
+  }
+  const BenchSamples samples = bench_layout(compute, block, run, baseline);
+  const double weight =
+      static_cast<double>(block.shape.hidden) * static_cast<double>(block.shape.intermediate);
+  BenchRow row{run.direction, block.tokens, run.layout, spread_of(samples.ours_us), {}, 0, 0};
+  if (blas != nullptr) row.baseline = spread_of(samples.baseline_us);
+  row.flops = 2 * weight * static_cast<double>(block.tokens) * (both ? 9 : 3);
+  row.weight_bytes = weight * 3 * 2 * (both ? 3 : 1);
+  return row;
+}
+
 int run_bench(const Flags& flags) {
   const Compute compute(flags.compute);
   BenchResult result;
   result.shape = parse_shape(flags.shape);
   const Shape shape = result.shape.shape;
-  std::vector<std::int64_t> token_counts;
-  for (const std::string& word : split_list(flags.tokens)) {
-    token_counts.push_back(parse_count("--tokens", word));
-    if (token_counts.back() == 0) fail_usage("--tokens 0: a bench wants at least one token");
-    check_sizes(shape, token_counts.back());
-  }
-  std::vector<Layout> layouts;
-  for (const std::string& word : split_list(flags.layouts)) layouts.push_back(parse_layout(word));
-  const std::vector<Direction> directions = directions_of(flags.direction);
+  const Plans plans = plans_of(flags, shape);
   ReportFile report_file(flags.json);
 
-  std::optional<Progress> progress(std::in_place, static_cast<int>(token_counts.size() * layouts.size() * directions.size()) + 2);
+  std::optional<Progress> progress(std::in_place, plans.rows() + 2);
   progress->step("inputs");
-  const std::int64_t most_tokens = *std::max_element(token_counts.begin(), token_counts.end());
+  const std::int64_t most_tokens = *std::max_element(plans.tokens.begin(), plans.tokens.end());
   const LayerWeights weights = seeded_weights(shape, 0, compute.threads);
   const HostTensor x = seeded_tokens(SeededTensor::x, shape, most_tokens, 0, compute.threads);
   const HostTensor dy = seeded_tokens(SeededTensor::dy, shape, most_tokens, 0, compute.threads);
   BlockCase block{shape, most_tokens, x.view(), dy.view(), weights.gate, weights.up, weights.down};
   const auto blas = load_baseline(block, compute.threads, result);
   std::optional<BlasBlock> blas_block;
-  if (blas) blas_block.emplace(*blas, block, directions.back() == Direction::both, compute.threads);
+  if (blas) blas_block.emplace(*blas, block, plans.directions.back() == Direction::both, compute.threads);
+
   progress->step("ceiling");
   result.peaks = measure_peak_flops(compute.threads);
   result.read_bandwidth = measure_read_bandwidth({block.gate, block.up, block.down}, compute.threads);
-
-  for (const Direction direction : directions) {
-    for (const Layout& layout : layouts) {
-      for (const std::int64_t tokens : token_counts) {
-        progress->step(fmt::format("{} {} tokens, {}", name_of(direction), tokens, samebits::name_of(layout)));
-        BlockCase part = block;
-        part.tokens = tokens;
-        part.x = x.view().slice_rows(0, tokens);
-        part.dy = dy.view().slice_rows(0, tokens);
-        const bool both = direction == Direction::both;
-        std::function<void()> baseline;
-        if (blas_block) {
-          baseline = [&] {
-            blas_block->forward(tokens);
-            if (both) blas_block->backward(tokens);
-          };
-        }
-        const BenchSamples samples = bench_layout(compute, part, {layout, direction, flags.repeats}, baseline);
-        const double weight = static_cast<double>(shape.hidden) * static_cast<double>(shape.intermediate);
-        BenchRow row{direction, tokens, layout, spread_of(samples.ours_us), {}, 0, 0};
-        if (blas_block) row.baseline = spread_of(samples.baseline_us);
-        row.flops = 2 * weight * static_cast<double>(tokens) * (both ? 9 : 3);
-        row.weight_bytes = weight * 3 * 2 * (both ? 3 : 1);
-        result.rows.push_back(row);
+  for (const Direction direction : plans.directions) {
+    for (const Layout& layout : plans.layouts) {
+      for (const std::int64_t tokens : plans.tokens) {
+        progress->step(
+            fmt::format("{} {} tokens, {}", name_of(direction), tokens, samebits::name_of(layout)));
+        block.tokens = tokens;
+        block.x = x.view().slice_rows(0, tokens);
+        block.dy = dy.view().slice_rows(0, tokens);
+        const BenchRun run{layout, direction, flags.repeats};
+        result.rows.push_back(time_row(compute, block, run, blas_block ? &*blas_block : nullptr));
       }
     }
   }
@@ -215,18 +247,23 @@ int run_bench(const Flags& flags) {
 }  // namespace
 
 Verb add_bench(CLI::App& command) {
-  CLI::App* verb = command.add_subcommand("bench", "Time the block in turn with OpenBLAS doing the same products");
+  CLI::App* verb =
+      command.add_subcommand("bench", "Time the block in turn with OpenBLAS doing the same products");
   const auto flags = std::make_shared<Flags>();
-  verb->add_option("--shape", flags->shape, "a Qwen3 size (" + shape_names() + ") or HxI")->capture_default_str();
+  verb->add_option("--shape", flags->shape, "a Qwen3 size (" + shape_names() + ") or HxI")
+      ->capture_default_str();
   verb->add_option("--tokens", flags->tokens, "list of token counts")->capture_default_str();
   verb->add_option("--direction", flags->direction, "forward; both: forward and backward; all: either")
       ->check(CLI::IsMember({"forward", "both", "all"}))
       ->capture_default_str();
   verb->add_option("--layouts", flags->layouts, "list of layouts")->capture_default_str();
-  verb->add_option("--repeats", flags->repeats, "timed runs of each side")->check(CLI::Range(1, 1000000))->capture_default_str();
+  verb->add_option("--repeats", flags->repeats, "timed runs of each side")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
   flags->compute.add_to(*verb);
   add_json_flag(*verb, flags->json);
-  verb->footer("Example:\n  samebits bench --contract f32-tree-v1 --tokens 32,512 --direction all --json bench.json");
+  verb->footer(
+      "Example:\n  samebits bench --contract f32-tree-v1 --tokens 32,512 --direction all --json bench.json");
   return {verb, [flags] { return run_bench(*flags); }};
 }
 

@@ -44,8 +44,8 @@ std::vector<std::int64_t> coordinate(const std::vector<std::int64_t>& shape, std
 }
 
 // Elements of a dtype that views know.
-void compare_floats(const SafetensorsFile& a, const SafetensorsFile& b, const SafetensorsTensor& tensor, bool any_nan_equal,
-                    Comparison& out) {
+void compare_floats(const SafetensorsFile& a, const SafetensorsFile& b, const SafetensorsTensor& tensor,
+                    bool any_nan_equal, Comparison& out) {
   const HostMatrix left = a.matrix(tensor.name), right = b.matrix(tensor.name);
   const TensorDifference difference = compare(left.view, right.view, {.any_nan_equal = any_nan_equal});
   out.elements = difference.elements;
@@ -63,7 +63,8 @@ void compare_floats(const SafetensorsFile& a, const SafetensorsFile& b, const Sa
 void compare_bytes(const SafetensorsTensor& a, const SafetensorsTensor& b, Comparison& out) {
   const std::uint32_t bits = io::safetensors_bits(a.dtype);
   const std::size_t size = bits % 8 == 0 && bits > 0 ? bits / 8 : 1;
-  const auto *left = static_cast<const unsigned char*>(a.data), *right = static_cast<const unsigned char*>(b.data);
+  const auto *left = static_cast<const unsigned char*>(a.data),
+             *right = static_cast<const unsigned char*>(b.data);
   out.elements = static_cast<std::int64_t>(a.bytes() / size);
   for (std::int64_t i = 0; i < out.elements; ++i, left += size, right += size) {
     if (std::memcmp(left, right, size) == 0) continue;
@@ -103,8 +104,9 @@ Comparison compare_tensor(const SafetensorsFile& a, const SafetensorsFile& b, co
 }
 
 Json to_json(const Comparison& row) {
-  Json json = {{"name", row.name},           {"dtype", row.dtype},         {"shape", row.shape}, {"status", row.status},
-               {"elements", row.elements}, {"differing", row.differing}, {"nans", row.nans}};
+  Json json = {{"name", row.name},     {"dtype", row.dtype},       {"shape", row.shape},
+               {"status", row.status}, {"elements", row.elements}, {"differing", row.differing},
+               {"nans", row.nans}};
   json["first"] = row.differing > 0 ? Json(row.first) : Json(nullptr);
   json["a"] = row.a_value.empty() ? Json(nullptr) : Json(row.a_value);
   json["b"] = row.b_value.empty() ? Json(nullptr) : Json(row.b_value);
@@ -117,9 +119,10 @@ int run_compare(const Flags& flags) {
   const auto a = SafetensorsFile::open(flags.a), b = SafetensorsFile::open(flags.b);
   const auto contract_a = contract_of(a), contract_b = contract_of(b);
   if (contract_a && contract_b && *contract_a != *contract_b) {
-    fail_usage(fmt::format("{} and {} were made under different contracts, {} and {}: their results are never compared",
-                           io::printable(flags.a), io::printable(flags.b), io::printable(*contract_a),
-                           io::printable(*contract_b)));
+    fail_usage(fmt::format(
+        "{} and {} were made under different contracts, {} and {}: their results are never compared",
+        io::printable(flags.a), io::printable(flags.b), io::printable(*contract_a),
+        io::printable(*contract_b)));
   }
   const bool recording = !contract_a || !contract_b;  // of other software, whose NaNs hold other bits
 
@@ -131,19 +134,22 @@ int run_compare(const Flags& flags) {
     }
   }
   bool ok = true;
-  Table table({"tensor", "kind", "status", "elements", "differing", "first", "A", "B", "max ulps", "NaNs"}, 3);
+  Table table({"tensor", "kind", "status", "elements", "differing", "first", "A", "B", "max ulps", "NaNs"},
+              3);
   Json tensors = Json::array();
   for (const Comparison& row : rows) {
     ok = ok && row.status == "equal";
     table.add({row.name, row.dtype + ":" + row.shape, row.status, fmt::format("{}", row.elements),
-               fmt::format("{}", row.differing), row.differing > 0 ? fmt::format("[{}]", fmt::join(row.first, ", ")) : "",
-               row.a_value, row.b_value, row.max_ulps ? fmt::format("{}", *row.max_ulps) : "",
+               fmt::format("{}", row.differing),
+               row.differing > 0 ? fmt::format("[{}]", fmt::join(row.first, ", ")) : "", row.a_value,
+               row.b_value, row.max_ulps ? fmt::format("{}", *row.max_ulps) : "",
                row.nans > 0 ? fmt::format("{}", row.nans) : ""});
     tensors.push_back(to_json(row));
   }
   if (!report_file.takes_stdout()) {
     fmt::print("{}\n{}\n", table.text(), ok ? "ok: the same bits" : "mismatch");
-    if (recording) fmt::print("a file without a contract is a recording of other software: any NaN equals any NaN\n");
+    if (recording)
+      fmt::print("a file without a contract is a recording of other software: any NaN equals any NaN\n");
   }
   Json report = report_head("compare");
   report["a"] = {{"path", flags.a}, {"contract", contract_a ? Json(*contract_a) : Json(nullptr)}};

@@ -1,4 +1,5 @@
-// samebits contract: the resolved tree of every axis, the legal shards, the canonical string and the fingerprint.
+// samebits contract: the resolved tree of every axis, the legal shards, the canonical string and the
+// fingerprint.
 #include "samebits/contract.hpp"
 
 #include <fmt/format.h>
@@ -36,25 +37,34 @@ Axis axis_of(const char* name, const Contract& contract, const AxisRule& rule, s
   return {name, rule, summarise(tree), equal_cut_degrees(tree, kMostDegree)};
 }
 
-std::string text_of(const AxisRule& rule) { return fmt::format("{}:{}", numerics::to_text(rule.rule), rule.value); }
+std::string text_of(const AxisRule& rule) {
+  return fmt::format("{}:{}", numerics::to_text(rule.rule), rule.value);
+}
 
 // "1536", "24 (x 512)", or the ends of a list that is long.
 std::string lengths_text(const TreeSummary& tree) {
   if (tree.leaves_of_length.empty()) return "-";
   if (tree.leaves_of_length.size() == 1) return fmt::format("{}", tree.leaves_of_length.begin()->first);
   if (tree.leaves_of_length.size() > 3) {
-    return fmt::format("{} to {}", tree.leaves_of_length.begin()->first, tree.leaves_of_length.rbegin()->first);
+    return fmt::format("{} to {}", tree.leaves_of_length.begin()->first,
+                       tree.leaves_of_length.rbegin()->first);
   }
   std::string text;
-  for (const auto& [length, count] : tree.leaves_of_length) text += fmt::format("{}{}x{}", text.empty() ? "" : " ", count, length);
+  for (const auto& [length, count] : tree.leaves_of_length)
+    text += fmt::format("{}{}x{}", text.empty() ? "" : " ", count, length);
   return text;
 }
 
 Json axis_json(const Axis& axis, std::int64_t length) {
   Json lengths = Json::array();
-  for (const auto& [leaf, count] : axis.tree.leaves_of_length) lengths.push_back({{"length", leaf}, {"count", count}});
-  return {{"axis", axis.name},          {"rule", text_of(axis.rule)}, {"length", length},
-          {"leaves", axis.tree.leaves}, {"leaf_lengths", lengths},    {"depth", axis.tree.depth},
+  for (const auto& [leaf, count] : axis.tree.leaves_of_length)
+    lengths.push_back({{"length", leaf}, {"count", count}});
+  return {{"axis", axis.name},
+          {"rule", text_of(axis.rule)},
+          {"length", length},
+          {"leaves", axis.tree.leaves},
+          {"leaf_lengths", lengths},
+          {"depth", axis.tree.depth},
           {"equal_cuts", axis.equal_cuts}};
 }
 
@@ -91,13 +101,15 @@ int show_contract(const Flags& flags, ReportFile& report_file) {
   Json axes_json = Json::array();
   for (std::size_t i = 0; i < axes.size(); ++i) {
     const Axis& axis = axes[i];
-    table.add({axis.name, text_of(axis.rule), fmt::format("{}", lengths[i]), fmt::format("{}", axis.tree.leaves),
-               lengths_text(axis.tree), fmt::format("{}", axis.tree.depth)});
+    table.add({axis.name, text_of(axis.rule), fmt::format("{}", lengths[i]),
+               fmt::format("{}", axis.tree.leaves), lengths_text(axis.tree),
+               fmt::format("{}", axis.tree.depth)});
     axes_json.push_back(axis_json(axis, lengths[i]));
   }
   if (!report_file.takes_stdout()) {
-    fmt::print("contract     {}\ncanonical    {}\nfingerprint  {}\nshape        {}: {}x{}, {} tokens\n\n{}\n", name_of(contract),
-               canonical(contract), fingerprint(contract), named.name, shape.hidden, shape.intermediate, tokens, table.text());
+    fmt::print("contract     {}\ncanonical    {}\nfingerprint  {}\nshape        {}: {}x{}, {} tokens\n\n{}\n",
+               name_of(contract), canonical(contract), fingerprint(contract), named.name, shape.hidden,
+               shape.intermediate, tokens, table.text());
     fmt::print("--down columns   TP {} in equal cuts; every TP from 1 to {} at leaf boundaries\n",
                fmt::join(intermediate.equal_cuts, " "), most_columns);
     fmt::print("--down rows      every TP degree\n");
@@ -108,7 +120,10 @@ int show_contract(const Flags& flags, ReportFile& report_file) {
   Json report = report_head("contract");
   report["contract"] = contract_json(contract);
   report["environment"] = environment_json();
-  report["shape"] = {{"tokens", tokens}, {"hidden", shape.hidden}, {"intermediate", shape.intermediate}, {"source", named.name}};
+  report["shape"] = {{"tokens", tokens},
+                     {"hidden", shape.hidden},
+                     {"intermediate", shape.intermediate},
+                     {"source", named.name}};
   report["axes"] = axes_json;
   report["down_columns"] = {{"equal", intermediate.equal_cuts}, {"most", most_columns}};
   report["down_rows"] = "any";
@@ -120,9 +135,11 @@ int show_contract(const Flags& flags, ReportFile& report_file) {
 }  // namespace
 
 Verb add_contract(CLI::App& command) {
-  CLI::App* verb = command.add_subcommand("contract", "The resolved tree, legal shards, canonical string and fingerprint");
+  CLI::App* verb =
+      command.add_subcommand("contract", "The resolved tree, legal shards, canonical string and fingerprint");
   const auto flags = std::make_shared<Flags>();
-  verb->add_option("NAME", flags->name, "preset, preset with fields, or canonical string; without it: the presets");
+  verb->add_option("NAME", flags->name,
+                   "preset, preset with fields, or canonical string; without it: the presets");
   verb->add_option("--shape", flags->shape, "a Qwen3 size or HxI")->capture_default_str();
   verb->add_option("--tokens", flags->tokens, "length of the token axis")->capture_default_str();
   add_json_flag(*verb, flags->json);

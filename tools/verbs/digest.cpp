@@ -28,7 +28,8 @@ int run_digest(const Flags& flags) {
   for (const SafetensorsTensor& tensor : file.tensors()) {
     const std::string text = digest(tensor);
     table.add({io::printable(tensor.name), dtype_text(tensor), shape_text(tensor), text});
-    tensors.push_back({{"name", tensor.name}, {"dtype", dtype_text(tensor)}, {"shape", tensor.shape}, {"digest", text}});
+    tensors.push_back(
+        {{"name", tensor.name}, {"dtype", dtype_text(tensor)}, {"shape", tensor.shape}, {"digest", text}});
   }
   if (!report_file.takes_stdout()) {
     if (contract) fmt::print("contract {}\n\n", io::printable(*contract));

@@ -23,7 +23,8 @@ namespace {
 // The instruction sets that the cpu engine can be made with here.
 std::vector<std::string> cpu_isas() {
   std::vector<std::string> names;
-  for (const auto& [isa, name] : {std::pair{Isa::plain, "plain"}, {Isa::avx2, "avx2"}, {Isa::avx512, "avx512"}}) {
+  for (const auto& [isa, name] :
+       {std::pair{Isa::plain, "plain"}, {Isa::avx2, "avx2"}, {Isa::avx512, "avx512"}}) {
     try {
       make_cpu_engine({.threads = 1, .isa = isa});
       names.emplace_back(name);
@@ -40,11 +41,12 @@ std::string dotted(unsigned value, unsigned base) {
 Json libraries() {
   Json out = {{"fmt", dotted(FMT_VERSION, 100)},
               {"xxhash", dotted(XXH_versionNumber(), 100)},
-              {"nlohmann_json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR, NLOHMANN_JSON_VERSION_MINOR,
-                                            NLOHMANN_JSON_VERSION_PATCH)},
+              {"nlohmann_json", fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR,
+                                            NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH)},
               {"cli11", CLI11_VERSION}};
   const auto openblas = OpenBlas::load();
-  out["openblas"] = openblas ? Json{{"config", openblas->config()}, {"core", openblas->core()}} : Json(nullptr);
+  out["openblas"] =
+      openblas ? Json{{"config", openblas->config()}, {"core", openblas->core()}} : Json(nullptr);
   return out;
 }
 
@@ -74,15 +76,17 @@ int run_info(const std::string& json_path) {
       if (value.is_string()) table.add({name, value.get<std::string>()});
     }
     const Json& openblas = found["openblas"];
-    table.add({"openblas", openblas.is_null() ? std::string("not found (libopenblas.so.0)")
-                                              : fmt::format("{}; core {}", openblas["config"].get<std::string>(),
-                                                            openblas["core"].get<std::string>())});
+    table.add({"openblas", openblas.is_null()
+                               ? std::string("not found (libopenblas.so.0)")
+                               : fmt::format("{}; core {}", openblas["config"].get<std::string>(),
+                                             openblas["core"].get<std::string>())});
     fmt::print("{}", table.text());
   }
   Json report = report_head("info");
   report["environment"] = environment_json();
   report["environment"]["threads"] = available_threads();
-  report["engines"] = {{"cpu", {{"isa", isas}, {"best", best_isa_name()}}}, {"cuda", nullptr}, {"hip", nullptr}};
+  report["engines"] = {
+      {"cpu", {{"isa", isas}, {"best", best_isa_name()}}}, {"cuda", nullptr}, {"hip", nullptr}};
   report["devices"] = Json::array();
   report["transports"] = {{"local", true}, {"callbacks", true}, {"mpi", false}, {"nccl", false}};
   report["libraries"] = found;
@@ -93,7 +97,8 @@ int run_info(const std::string& json_path) {
 }  // namespace
 
 Verb add_info(CLI::App& command) {
-  CLI::App* verb = command.add_subcommand("info", "Engines, devices, transports and library versions of this machine");
+  CLI::App* verb =
+      command.add_subcommand("info", "Engines, devices, transports and library versions of this machine");
   const auto json = std::make_shared<std::string>();
   add_json_flag(*verb, *json);
   return {verb, [json] { return run_info(*json); }};

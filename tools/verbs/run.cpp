@@ -29,90 +29,125 @@ struct Flags {
   ComputeFlags compute;
 };
 
+// What the verb works on, whole and checked.
+struct RunInputs {
+  LayerWeights weights;
+  TokensFromFile x;
+  std::optional<TokensFromFile> dy;
+  BlockCase block;
+  std::vector<std::string> notes;  // what was rounded
+};
+
+RunInputs read_inputs(const Flags& flags) {
+  RunInputs in;
+  in.weights = load_layer(flags.checkpoint, parse_count("--layer", flags.layer));
+  in.x = read_tokens(SafetensorsFile::open(flags.input), "x", in.weights.shape.hidden);
+  const ConstView& x = in.x.matrix.view;
+  if (!flags.grad.empty()) {
+    in.dy = read_tokens(SafetensorsFile::open(flags.grad), "dy", in.weights.shape.hidden);
+    const ConstView& dy = in.dy->matrix.view;
+    if (dy.rows != x.rows) {
+      fail_usage(fmt::format("{}: 'dy' has {} tokens, 'x' in {} has {}", io::printable(flags.grad), dy.rows,
+                             io::printable(flags.input), x.rows));
+    }
+    in.block.dy = dy;
+  }
+  in.block.shape = in.weights.shape;
+  in.block.tokens = x.rows;
+  in.block.x = x;
+  in.block.gate = in.weights.gate;
+  in.block.up = in.weights.up;
+  in.block.down = in.weights.down;
+  in.block.gradients = flags.gradient_dtype == "f32" ? DType::f32 : DType::bf16;
+  check_sizes(in.block.shape, in.block.tokens);
+  for (const std::string& note :
+       {in.weights.conversion, in.x.conversion, in.dy ? in.dy->conversion : std::string{}}) {
+    if (!note.empty()) in.notes.push_back(note);
+  }
+  return in;
+}
+
 // Known before the work: whether the output can be written. What is tried leaves nothing behind.
 void check_writable(const std::string& path) { const io::OutputFile tried(path); }
 
-void print_result(const BlockCase& block, const std::string& source, const std::vector<std::string>& notes,
-                  const Compute& compute, const Layout& layout, const Table& table, const std::string& output) {
-  fmt::print("block      {}x{}, {} tokens: {}\n", block.shape.hidden, block.shape.intermediate, block.tokens, source);
-  for (const std::string& note : notes) fmt::print("           {}\n", note);
+// y, and with backward the gradients, as they stand in the output file.
+std::vector<NamedTensor> tensors_of(const BlockTensors& made, bool training) {
+  if (!training) return {{"y", made.view(kOutput)}};
+  return {{"y", made.view(kTrainingOutput)},
+          {"dx", made.view(kHiddenGradient)},
+          {"d_gate", made.view(kGateGradient)},
+          {"d_up", made.view(kUpGradient)},
+          {"d_down", made.view(kDownGradient)}};
+}
+
+std::map<std::string, std::string> metadata_of(const Flags& flags, const RunInputs& in,
+                                               const Contract& contract) {
+  std::map<std::string, std::string> metadata = {{"samebits_version", kVersion},
+                                                 {"source", io::printable(in.weights.source)},
+                                                 {"layer", flags.layer},
+                                                 {"layout", flags.layout}};
+  put_contract(metadata, contract);
+  for (std::size_t i = 0; i < in.notes.size(); ++i) metadata[fmt::format("note_{}", i)] = in.notes[i];
+  return metadata;
+}
+
+void print_result(const Flags& flags, const RunInputs& in, const Compute& compute, const Json& tensors) {
+  Table table({"tensor", "dtype", "shape", "digest"}, 4);
+  for (const Json& tensor : tensors) {
+    table.add(
+        {tensor["name"], tensor["dtype"],
+         fmt::format("{}x{}", tensor["shape"][0].get<std::int64_t>(), tensor["shape"][1].get<std::int64_t>()),
+         tensor["digest"]});
+  }
+  fmt::print("block      {}x{}, {} tokens: {}\n", in.block.shape.hidden, in.block.shape.intermediate,
+             in.block.tokens, io::printable(in.weights.source));
+  for (const std::string& note : in.notes) fmt::print("           {}\n", note);
   fmt::print("contract   {}, fingerprint {}\n", name_of(compute.contract), fingerprint(compute.contract));
-  fmt::print("engine     {} ({}, {} threads), layout {}\n\n{}\nwritten    {}\n", compute.engine, compute.isa_name,
-             compute.threads, name_of(layout), table.text(), io::printable(output));
+  fmt::print("engine     {} ({}, {} threads), layout {}\n\n{}\nwritten    {}\n", compute.engine,
+             compute.isa_name, compute.threads, flags.layout, table.text(), io::printable(flags.output));
 }
 
 int run_run(const Flags& flags) {
   const auto begun = std::chrono::steady_clock::now();
   const Compute compute(flags.compute);
   const Layout layout = parse_layout(flags.layout);
-  const bool training = !flags.grad.empty();
-  const LayerWeights weights = load_layer(flags.checkpoint, parse_count("--layer", flags.layer));
-  const SafetensorsFile input = SafetensorsFile::open(flags.input);
-  const TokensFromFile x = read_tokens(input, "x", weights.shape.hidden);
-  std::optional<TokensFromFile> dy;
-  if (training) {
-    dy = read_tokens(SafetensorsFile::open(flags.grad), "dy", weights.shape.hidden);
-    if (dy->matrix.view.rows != x.matrix.view.rows) {
-      fail_usage(fmt::format("{}: 'dy' has {} tokens, 'x' in {} has {}", io::printable(flags.grad), dy->matrix.view.rows,
-                             io::printable(flags.input), x.matrix.view.rows));
-    }
-  }
+  const RunInputs in = read_inputs(flags);
   check_writable(flags.output);
   ReportFile report_file(flags.json);
 
-  BlockCase block;
-  block.shape = weights.shape;
-  block.tokens = x.matrix.view.rows;
-  block.x = x.matrix.view;
-  if (dy) block.dy = dy->matrix.view;
-  block.gate = weights.gate;
-  block.up = weights.up;
-  block.down = weights.down;
-  block.gradients = flags.gradient_dtype == "f32" ? DType::f32 : DType::bf16;
-  check_sizes(block.shape, block.tokens);
-
-  BlockTensors made(block.shape, block.tokens, block.gradients, training);
+  const bool training = in.dy.has_value();
+  BlockTensors made(in.block.shape, in.block.tokens, in.block.gradients, training);
   const LayoutOutcome outcome =
-      run_layout(compute, block, {.layout = layout, .inference = !training, .training = training}, made);
+      run_layout(compute, in.block, {.layout = layout, .inference = !training, .training = training}, made);
+  const std::vector<NamedTensor> tensors = tensors_of(made, training);
+  write_safetensors(flags.output, tensors, metadata_of(flags, in, compute.contract));
 
-  const std::vector<std::pair<const char*, BlockTensor>> wanted =
-      training ? std::vector<std::pair<const char*, BlockTensor>>{{"y", kTrainingOutput}, {"dx", kHiddenGradient}, {"d_gate", kGateGradient},
-                                                                  {"d_up", kUpGradient}, {"d_down", kDownGradient}}
-               : std::vector<std::pair<const char*, BlockTensor>>{{"y", kOutput}};
-  std::vector<NamedTensor> tensors;
-  Table table({"tensor", "kind", "digest"}, 3);
   Json tensors_json = Json::array();
-  for (const auto& [name, which] : wanted) {
-    const ConstView view = std::as_const(made).view(which);
-    const std::string text = digest(view);
-    tensors.push_back({name, view});
-    table.add({name, fmt::format("{}:{}x{}", name_of(view.dtype), view.rows, view.cols), text});
-    tensors_json.push_back({{"name", name}, {"dtype", name_of(view.dtype)}, {"shape", {view.rows, view.cols}}, {"digest", text}});
+  for (const NamedTensor& tensor : tensors) {
+    tensors_json.push_back({{"name", tensor.name},
+                            {"dtype", name_of(tensor.view.dtype)},
+                            {"shape", {tensor.view.rows, tensor.view.cols}},
+                            {"digest", digest(tensor.view)}});
   }
-
-  std::vector<std::string> notes;
-  for (const std::string& note : {weights.conversion, x.conversion, dy ? dy->conversion : std::string{}}) {
-    if (!note.empty()) notes.push_back(note);
-  }
-  std::map<std::string, std::string> metadata = {
-      {"samebits_version", kVersion}, {"source", io::printable(weights.source)}, {"layer", flags.layer}, {"layout", name_of(layout)}};
-  put_contract(metadata, compute.contract);
-  for (std::size_t i = 0; i < notes.size(); ++i) metadata[fmt::format("note_{}", i)] = notes[i];
-  write_safetensors(flags.output, tensors, metadata);
-
-  if (!report_file.takes_stdout()) print_result(block, weights.source, notes, compute, layout, table, flags.output);
+  if (!report_file.takes_stdout()) print_result(flags, in, compute, tensors_json);
   Json report = report_head("run");
   report["contract"] = contract_json(compute.contract);
   report["environment"] = environment_json(compute);
-  report["environment"]["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  report["environment"]["seconds"] =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   add_peak_memory(report["environment"]);
-  report["shape"] = {{"tokens", block.tokens}, {"hidden", block.shape.hidden}, {"intermediate", block.shape.intermediate},
-                     {"source", weights.source}};
-  report["layout"] = {{"name", name_of(layout)}, {"tp", layout.tp}, {"cp", layout.cp}, {"sp", layout.sequence_parallel},
+  report["shape"] = {{"tokens", in.block.tokens},
+                     {"hidden", in.block.shape.hidden},
+                     {"intermediate", in.block.shape.intermediate},
+                     {"source", in.weights.source}};
+  report["layout"] = {{"name", name_of(layout)},
+                      {"tp", layout.tp},
+                      {"cp", layout.cp},
+                      {"sp", layout.sequence_parallel},
                       {"seconds", outcome.seconds}};
   report["input"] = flags.input;
   report["output"] = flags.output;
-  report["notes"] = notes;
+  report["notes"] = in.notes;
   report["tensors"] = tensors_json;
   report["ok"] = true;
   report_file.commit(report);
@@ -126,11 +161,15 @@ Verb add_run(CLI::App& command) {
   const auto flags = std::make_shared<Flags>();
   verb->add_option("--checkpoint", flags->checkpoint, "Hugging Face folder")->required()->type_name("DIR");
   verb->add_option("--layer", flags->layer, "of the checkpoint")->required()->type_name("N");
-  verb->add_option("--input", flags->input, "safetensors file with `x`, [tokens, hidden]")->required()->type_name("FILE");
-  verb->add_option("--output", flags->output, "safetensors file to write: y, and with --grad dx, d_gate, d_up, d_down")
+  verb->add_option("--input", flags->input, "safetensors file with `x`, [tokens, hidden]")
       ->required()
       ->type_name("FILE");
-  verb->add_option("--grad", flags->grad, "safetensors file with `dy`: run the backward pass too")->type_name("FILE");
+  verb->add_option("--output", flags->output,
+                   "safetensors file to write: y, and with --grad dx, d_gate, d_up, d_down")
+      ->required()
+      ->type_name("FILE");
+  verb->add_option("--grad", flags->grad, "safetensors file with `dy`: run the backward pass too")
+      ->type_name("FILE");
   verb->add_option("--layouts", flags->layout, "one layout to compute on")->capture_default_str();
   verb->add_option("--gradient-dtype", flags->gradient_dtype, "of the weight gradients")
       ->check(CLI::IsMember({"bf16", "f32"}))
@@ -139,7 +178,8 @@ Verb add_run(CLI::App& command) {
   add_json_flag(*verb, flags->json);
   verb->footer(
       "Example:\n"
-      "  samebits run --checkpoint Qwen3-8B --layer 0 --input x.safetensors --output y.safetensors --grad dy.safetensors");
+      "  samebits run --checkpoint Qwen3-8B --layer 0 --input x.safetensors --output y.safetensors --grad "
+      "dy.safetensors");
   return {verb, [flags] { return run_run(*flags); }};
 }
 

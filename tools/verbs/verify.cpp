@@ -20,7 +20,8 @@ namespace {
 constexpr const char* kAllLayouts = "tp2,tp2+sp,tp4,tp2+cp2,tp2+cp2+sp,tp8,tp4+cp2,tp4+cp2+sp";
 
 struct Flags {
-  std::string shape = "qwen3-8b", tokens = "32", checkpoint, layer, layouts = "all", gradient_dtype = "bf16", json;
+  std::string shape = "qwen3-8b", tokens = "32", checkpoint, layer, layouts = "all", gradient_dtype = "bf16",
+              json;
   std::uint64_t seed = 0;
   bool accuracy = false, no_reference = false;
   ComputeFlags compute;
@@ -31,19 +32,22 @@ std::vector<Layout> layouts_of(const std::string& text) {
   std::vector<Layout> layouts;
   for (const std::string& word : split_list(text == "all" ? kAllLayouts : text)) {
     const Layout layout = parse_layout(word);
-    if (layout.ranks() > 1 && std::find(layouts.begin(), layouts.end(), layout) == layouts.end()) layouts.push_back(layout);
+    if (layout.ranks() > 1 && std::find(layouts.begin(), layouts.end(), layout) == layouts.end())
+      layouts.push_back(layout);
   }
   return layouts;
 }
 
-// Refused before the machine starts to swap: whole tensors, replicas of gradients, and what ranks hold of the tokens.
+// Refused before the machine starts to swap: whole tensors, replicas of gradients, and what ranks hold of the
+// tokens.
 void check_memory(const BlockCase& block, const std::vector<Layout>& layouts) {
   int most_tp = 1, most_cp = 1;
   for (const Layout& layout : layouts) {
     most_tp = std::max(most_tp, layout.tp);
     most_cp = std::max(most_cp, layout.cp);
   }
-  const double weight = static_cast<double>(block.shape.hidden) * static_cast<double>(block.shape.intermediate);
+  const double weight =
+      static_cast<double>(block.shape.hidden) * static_cast<double>(block.shape.intermediate);
   const double tokens = static_cast<double>(block.tokens);
   const double gradients = 3 * weight * static_cast<double>(size_of(block.gradients)) * (1 + most_cp);
   const double hidden_rows = tokens * static_cast<double>(block.shape.hidden) * 2 * (8 + 3 * most_tp);
@@ -52,13 +56,15 @@ void check_memory(const BlockCase& block, const std::vector<Layout>& layouts) {
   const double there = static_cast<double>(physical_memory_bytes());
   if (needed > there) {
     throw Error(ErrorCode::out_of_memory,
-                fmt::format("out of memory: {} tokens at {}x{} on these layouts need about {:.3g} GiB, this machine has {:.3g}",
-                            block.tokens, block.shape.hidden, block.shape.intermediate, needed / (1 << 30), there / (1 << 30)));
+                fmt::format("out of memory: {} tokens at {}x{} on these layouts need about {:.3g} GiB, this "
+                            "machine has {:.3g}",
+                            block.tokens, block.shape.hidden, block.shape.intermediate, needed / (1 << 30),
+                            there / (1 << 30)));
   }
 }
 
-LayoutRow run_row(const Compute& compute, const BlockCase& block, const Layout& layout, const BlockTensors& exact,
-                  BlockTensors& scratch, bool refusals_are_rows) {
+LayoutRow run_row(const Compute& compute, const BlockCase& block, const Layout& layout,
+                  const BlockTensors& exact, BlockTensors& scratch, bool refusals_are_rows) {
   LayoutRow row{layout, RowStatus::ok, {}, {}, {}};
   try {
     row.outcome = run_layout(compute, block, {.layout = layout, .exact = &exact}, scratch);
@@ -70,7 +76,8 @@ LayoutRow run_row(const Compute& compute, const BlockCase& block, const Layout& 
   }
   row.digest = digests_of(scratch, compute.threads);
   const auto& differing = row.outcome.differing;
-  if (std::any_of(differing.begin(), differing.end(), [](auto count) { return count != 0; })) row.status = RowStatus::mismatch;
+  if (std::any_of(differing.begin(), differing.end(), [](auto count) { return count != 0; }))
+    row.status = RowStatus::mismatch;
   return row;
 }
 
@@ -81,7 +88,8 @@ struct Task {
   bool accuracy = false;
 };
 
-void run_task(const Task& task, const Compute& compute, const BlockCase& block, VerifyResult& result, Progress& progress) {
+void run_task(const Task& task, const Compute& compute, const BlockCase& block, VerifyResult& result,
+              Progress& progress) {
   progress.step("tp1");
   BlockTensors exact(block.shape, block.tokens, block.gradients);
   run_layout(compute, block, {}, exact);
@@ -104,7 +112,8 @@ void run_task(const Task& task, const Compute& compute, const BlockCase& block, 
   }
   if (task.accuracy) {
     progress.step("float64");
-    result.accuracy = measure_accuracy(block, exact, compute.threads, [&](double done) { progress.share(done); });
+    result.accuracy =
+        measure_accuracy(block, exact, compute.threads, [&](double done) { progress.share(done); });
   }
 }
 
@@ -127,7 +136,8 @@ int run_verify(const Flags& flags) {
   check_memory(block, task.layouts);
   ReportFile report_file(flags.json);
 
-  std::optional<Progress> progress(std::in_place, static_cast<int>(task.layouts.size()) + 6 + task.reference + task.accuracy);
+  std::optional<Progress> progress(
+      std::in_place, static_cast<int>(task.layouts.size()) + 6 + task.reference + task.accuracy);
   progress->step("inputs");
   if (!weights) weights = seeded_weights(block.shape, flags.seed, compute.threads);
   const HostTensor x = seeded_tokens(SeededTensor::x, block.shape, tokens, flags.seed, compute.threads);
@@ -150,9 +160,9 @@ int run_verify(const Flags& flags) {
 
   if (!report_file.takes_stdout()) print_verify(result, compute);
   report_file.commit(verify_json(result, compute));
-  const bool none_ran = !task.layouts.empty() && std::all_of(result.rows.begin() + 1, result.rows.end(), [](auto& row) {
-    return row.status == RowStatus::refused;
-  });
+  const bool none_ran =
+      !task.layouts.empty() && std::all_of(result.rows.begin() + 1, result.rows.end(),
+                                           [](auto& row) { return row.status == RowStatus::refused; });
   if (result.ok() && none_ran) {
     print_failure(fmt::format("every layout was refused; the first: {}", result.rows[1].reason));
     return kUsage;
@@ -163,15 +173,20 @@ int run_verify(const Flags& flags) {
 }  // namespace
 
 Verb add_verify(CLI::App& command) {
-  CLI::App* verb = command.add_subcommand("verify", "The block at TP1 and on every layout: count the elements that differ");
+  CLI::App* verb = command.add_subcommand(
+      "verify", "The block at TP1 and on every layout: count the elements that differ");
   const auto flags = std::make_shared<Flags>();
-  CLI::Option* shape = verb->add_option("--shape", flags->shape, "a Qwen3 size (" + shape_names() + ") or HxI")->capture_default_str();
-  CLI::Option* checkpoint = verb->add_option("--checkpoint", flags->checkpoint, "Hugging Face folder to take the weights from");
+  CLI::Option* shape =
+      verb->add_option("--shape", flags->shape, "a Qwen3 size (" + shape_names() + ") or HxI")
+          ->capture_default_str();
+  CLI::Option* checkpoint =
+      verb->add_option("--checkpoint", flags->checkpoint, "Hugging Face folder to take the weights from");
   CLI::Option* layer = verb->add_option("--layer", flags->layer, "of the checkpoint")->type_name("N");
   checkpoint->needs(layer)->excludes(shape)->type_name("DIR");
   layer->needs(checkpoint);
   verb->add_option("--tokens", flags->tokens, "rows of x")->capture_default_str();
-  verb->add_option("--seed", flags->seed, "of x and dy, and of the weights without a checkpoint")->capture_default_str();
+  verb->add_option("--seed", flags->seed, "of x and dy, and of the weights without a checkpoint")
+      ->capture_default_str();
   verb->add_option("--layouts", flags->layouts, "all, or a list: tp2,tp4+cp2+sp")->capture_default_str();
   verb->add_option("--gradient-dtype", flags->gradient_dtype, "of the weight gradients")
       ->check(CLI::IsMember({"bf16", "f32"}))

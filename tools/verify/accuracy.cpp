@@ -17,10 +17,11 @@ using numerics::Bf16;
 constexpr std::int64_t kRowsAtOnce = 128;  // of I
 constexpr std::int64_t kLanes = 16;        // accumulators of the inner loop, kept in vector registers
 
-// out[0, n) = (or +=) sum over k of a[k] * b[k * row_length + ...]: one row of a product, its columns in lanes. The loop
-// over lanes is what the compiler vectorises.
+// out[0, n) = (or +=) sum over k of a[k] * b[k * row_length + ...]: one row of a product, its columns in
+// lanes. The loop over lanes is what the compiler vectorises.
 template <class A, class B>
-void row_product(const A* a, const B* b, std::int64_t row_length, std::int64_t k_count, std::int64_t n, double* out, bool add) {
+void row_product(const A* a, const B* b, std::int64_t row_length, std::int64_t k_count, std::int64_t n,
+                 double* out, bool add) {
   std::int64_t at = 0;
   for (; at + kLanes <= n; at += kLanes) {
     double sum[kLanes] = {};
@@ -29,11 +30,13 @@ void row_product(const A* a, const B* b, std::int64_t row_length, std::int64_t k
       const B* const row = b + k * row_length + at;
       for (std::int64_t lane = 0; lane < kLanes; ++lane) sum[lane] += factor * static_cast<double>(row[lane]);
     }
-    for (std::int64_t lane = 0; lane < kLanes; ++lane) out[at + lane] = sum[lane] + (add ? out[at + lane] : 0.0);
+    for (std::int64_t lane = 0; lane < kLanes; ++lane)
+      out[at + lane] = sum[lane] + (add ? out[at + lane] : 0.0);
   }
   for (; at < n; ++at) {
     double sum = 0;
-    for (std::int64_t k = 0; k < k_count; ++k) sum += static_cast<double>(a[k]) * static_cast<double>(b[k * row_length + at]);
+    for (std::int64_t k = 0; k < k_count; ++k)
+      sum += static_cast<double>(a[k]) * static_cast<double>(b[k * row_length + at]);
     out[at] = sum + (add ? out[at] : 0.0);
   }
 }
@@ -50,7 +53,8 @@ std::vector<float> widened(const ConstView& view, bool transposed, int threads) 
   const std::int64_t rows = transposed ? view.cols : view.rows, cols = transposed ? view.rows : view.cols;
   parallel_parts(threads, rows, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t r = begin; r < end; ++r) {
-      for (std::int64_t c = 0; c < cols; ++c) out[r * cols + c] = transposed ? widen_at(view, c, r) : widen_at(view, r, c);
+      for (std::int64_t c = 0; c < cols; ++c)
+        out[r * cols + c] = transposed ? widen_at(view, c, r) : widen_at(view, r, c);
     }
   });
   return out;
@@ -75,7 +79,8 @@ class ErrorSums {
   }
   ErrorNorms norms() const {
     if (count_ == 0) return {};
-    return {reference_squares_ > 0 ? std::sqrt(squares_ / reference_squares_) : 0.0, most_, sum_ / static_cast<double>(count_)};
+    return {reference_squares_ > 0 ? std::sqrt(squares_ / reference_squares_) : 0.0, most_,
+            sum_ / static_cast<double>(count_)};
   }
 
  private:
@@ -108,12 +113,15 @@ class Float64Block {
     parallel_parts(threads_, rows, [&](std::int64_t from, std::int64_t to, int) {
       for (std::int64_t i = from; i < to; ++i) activation_row(i);
     });
-    parallel_parts(threads_, H_, [&](std::int64_t from, std::int64_t to, int) { add_to_tokens(rows, from, to); });
-    parallel_parts(threads_, rows, [&](std::int64_t from, std::int64_t to, int) { gradient_rows(begin, from, to); });
+    parallel_parts(threads_, H_,
+                   [&](std::int64_t from, std::int64_t to, int) { add_to_tokens(rows, from, to); });
+    parallel_parts(threads_, rows,
+                   [&](std::int64_t from, std::int64_t to, int) { gradient_rows(begin, from, to); });
   }
 
   Accuracy finish() {
-    const auto compare_tokens = [&](const std::vector<double>& transposed, const ConstView& tensor, ErrorSums& sums) {
+    const auto compare_tokens = [&](const std::vector<double>& transposed, const ConstView& tensor,
+                                    ErrorSums& sums) {
       for (std::int64_t m = 0; m < M_; ++m) {
         for (std::int64_t h = 0; h < H_; ++h) sums.add(widen_at(tensor, m, h), transposed[h * M_ + m]);
       }
@@ -157,8 +165,10 @@ class Float64Block {
 
   // Columns [from, to) of y and dx, kept transposed: [H, M].
   void add_to_tokens(std::int64_t rows, std::int64_t from, std::int64_t to) {
-    std::vector<float> column(static_cast<std::size_t>(rows));  // of a weight: its element h in every row of I
-    const auto add = [&](const std::vector<float>& weight, std::int64_t h, const std::vector<double>& of_rows, double* out) {
+    std::vector<float> column(
+        static_cast<std::size_t>(rows));  // of a weight: its element h in every row of I
+    const auto add = [&](const std::vector<float>& weight, std::int64_t h, const std::vector<double>& of_rows,
+                         double* out) {
       for (std::int64_t i = 0; i < rows; ++i) column[i] = weight[i * H_ + h];
       row_product(column.data(), of_rows.data(), M_, rows, M_, out, true);
     };
@@ -174,11 +184,14 @@ class Float64Block {
     ErrorSums gate, up, down;
     for (std::int64_t i = from; i < to; ++i) {
       row_product(&d_gate_[i * M_], x_.data(), H_, M_, H_, row.data(), false);
-      for (std::int64_t h = 0; h < H_; ++h) gate.add(widen_at(tensors_.view(kGateGradient), begin + i, h), row[h]);
+      for (std::int64_t h = 0; h < H_; ++h)
+        gate.add(widen_at(tensors_.view(kGateGradient), begin + i, h), row[h]);
       row_product(&d_up_[i * M_], x_.data(), H_, M_, H_, row.data(), false);
-      for (std::int64_t h = 0; h < H_; ++h) up.add(widen_at(tensors_.view(kUpGradient), begin + i, h), row[h]);
+      for (std::int64_t h = 0; h < H_; ++h)
+        up.add(widen_at(tensors_.view(kUpGradient), begin + i, h), row[h]);
       row_product(&act_[i * M_], dy_.data(), H_, M_, H_, row.data(), false);
-      for (std::int64_t h = 0; h < H_; ++h) down.add(widen_at(tensors_.view(kDownGradient), h, begin + i), row[h]);
+      for (std::int64_t h = 0; h < H_; ++h)
+        down.add(widen_at(tensors_.view(kDownGradient), h, begin + i), row[h]);
     }
     const std::lock_guard lock(mutex_);
     sums_[kDGate].add(gate);

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "block/source.hpp"
 #include "reference/golden.hpp"
 #include "reference/reference.hpp"
 #include "samebits/digest.hpp"
 #include "samebits/plan.hpp"
-#include "block/source.hpp"
 
 namespace samebits::tools {
 namespace {
@@ -32,7 +32,7 @@ RowCheck check_rows(const Compute& compute, const BlockCase& block, const BlockT
     options.engine = engine;
     return Plan(options);
   };
-  Plan serving = plan_for(1, false);            // made for one token
+  Plan serving = plan_for(1, false);             // made for one token
   Plan training = plan_for(block.tokens, true);  // made for the batch, called with one row of it
   RowCheck check;
   HostTensor y(1, block.shape.hidden), dx(1, block.shape.hidden);
@@ -63,20 +63,24 @@ RowCheck check_rows(const Compute& compute, const BlockCase& block, const BlockT
 }
 
 int GoldenCheck::differing() const {
-  return static_cast<int>(std::count_if(tensors.begin(), tensors.end(), [](auto& t) { return t.digest != t.expected; }));
+  return static_cast<int>(
+      std::count_if(tensors.begin(), tensors.end(), [](auto& t) { return t.digest != t.expected; }));
 }
 
 std::optional<GoldenCheck> check_golden(const Compute& compute) {
-  const auto golden = std::find_if(reference::kGolden.begin(), reference::kGolden.end(), [&](const auto& entry) {
-    return parse_contract(entry.contract) == compute.contract;
-  });
+  const auto golden =
+      std::find_if(reference::kGolden.begin(), reference::kGolden.end(),
+                   [&](const auto& entry) { return parse_contract(entry.contract) == compute.contract; });
   if (golden == reference::kGolden.end()) return std::nullopt;
 
   const Shape shape = reference::kGoldenShape;
   const LayerWeights weights = seeded_weights(shape, reference::kGoldenSeed, 1);
-  const HostTensor x = seeded_tokens(SeededTensor::x, shape, reference::kGoldenTokens, reference::kGoldenSeed, 1);
-  const HostTensor dy = seeded_tokens(SeededTensor::dy, shape, reference::kGoldenTokens, reference::kGoldenSeed, 1);
-  BlockCase block{shape,        reference::kGoldenTokens, x.view(), dy.view(), weights.gate, weights.up, weights.down};
+  const HostTensor x =
+      seeded_tokens(SeededTensor::x, shape, reference::kGoldenTokens, reference::kGoldenSeed, 1);
+  const HostTensor dy =
+      seeded_tokens(SeededTensor::dy, shape, reference::kGoldenTokens, reference::kGoldenSeed, 1);
+  BlockCase block{shape,       reference::kGoldenTokens, x.view(), dy.view(), weights.gate, weights.up,
+                  weights.down};
 
   GoldenCheck check;
   BlockTensors tensors(shape, block.tokens, DType::bf16);
@@ -103,41 +107,50 @@ std::int64_t ReferenceCheck::differing() const {
   return sum;
 }
 
-std::optional<ReferenceCheck> check_reference(const Compute& compute, const BlockCase& block, const BlockTensors& exact) {
+std::optional<ReferenceCheck> check_reference(const Compute& compute, const BlockCase& block,
+                                              const BlockTensors& exact) {
   if (block.tokens == 0) return std::nullopt;
   const auto [hidden, intermediate] = block.shape;
-  // In products: the token costs 6 H I, a row of the gradients 6 M H. The rows may cost as much as the token, or little.
+  // In products: the token costs 6 H I, a row of the gradients 6 M H. The rows may cost as much as the token,
+  // or little.
   constexpr double kLittle = 1e8;
   const double token_cost = 6.0 * static_cast<double>(hidden) * static_cast<double>(intermediate);
   const double row_cost = 6.0 * static_cast<double>(block.tokens) * static_cast<double>(hidden);
-  const auto affordable = static_cast<std::int64_t>(std::clamp(std::max(token_cost, kLittle) / row_cost, 1.0, 8.0));
+  const auto affordable =
+      static_cast<std::int64_t>(std::clamp(std::max(token_cost, kLittle) / row_cost, 1.0, 8.0));
   ReferenceCheck check;
   check.token = block.tokens / 2;
   check.rows = spread(intermediate, affordable);
 
   const auto bf16 = [](const ConstView& view) { return static_cast<const Bf16*>(view.data); };
-  const reference::Inputs inputs{block.shape,       block.tokens,   bf16(block.x),   bf16(block.dy),
+  const reference::Inputs inputs{block.shape,      block.tokens,   bf16(block.x),   bf16(block.dy),
                                  bf16(block.gate), bf16(block.up), bf16(block.down)};
   const reference::Trees trees = reference::trees_of(compute.contract, block.shape, block.tokens);
-  const reference::Samples samples =
-      reference::evaluate_samples(compute.contract, trees, inputs, check.token, check.rows, true, compute.threads);
+  const reference::Samples samples = reference::evaluate_samples(compute.contract, trees, inputs, check.token,
+                                                                 check.rows, true, compute.threads);
 
   // element(i) of the exact tensor against sample i.
-  const auto add = [&](const char* name, const std::vector<Bf16>& expected, const ConstView& tensor, const auto& place) {
+  const auto add = [&](const char* name, const std::vector<Bf16>& expected, const ConstView& tensor,
+                       const auto& place) {
     ReferenceCheck::Tensor counted{name, static_cast<std::int64_t>(expected.size()), 0};
     for (std::size_t i = 0; i < expected.size(); ++i) {
       const auto [row, col] = place(static_cast<std::int64_t>(i));
       const std::int64_t at = row * tensor.row_stride + col;
-      const Bf16 value = tensor.dtype == DType::f32 ? numerics::round_bf16(static_cast<const float*>(tensor.data)[at])
-                                                    : static_cast<const Bf16*>(tensor.data)[at];
+      const Bf16 value = tensor.dtype == DType::f32
+                             ? numerics::round_bf16(static_cast<const float*>(tensor.data)[at])
+                             : static_cast<const Bf16*>(tensor.data)[at];
       counted.differing += value != expected[i];
     }
     check.tensors.push_back(counted);
   };
   const std::int64_t columns = hidden;
   const auto of_token = [&](std::int64_t i) { return std::pair{check.token, i}; };
-  const auto of_row = [&](std::int64_t i) { return std::pair{check.rows[static_cast<std::size_t>(i / columns)], i % columns}; };
-  const auto of_column = [&](std::int64_t i) { return std::pair{i % columns, check.rows[static_cast<std::size_t>(i / columns)]}; };
+  const auto of_row = [&](std::int64_t i) {
+    return std::pair{check.rows[static_cast<std::size_t>(i / columns)], i % columns};
+  };
+  const auto of_column = [&](std::int64_t i) {
+    return std::pair{i % columns, check.rows[static_cast<std::size_t>(i / columns)]};
+  };
   add("output", samples.y, exact.view(kOutput), of_token);
   add("d_hidden", samples.dx, exact.view(kHiddenGradient), of_token);
   add("d_gate", samples.d_gate, exact.view(kGateGradient), of_row);

@@ -1,5 +1,5 @@
-// Checks that see errors which all layouts share: rows alone against the batch, golden digests, and samples of the block
-// recomputed by the reference.
+// Checks that see errors which all layouts share: rows alone against the batch, golden digests, and samples
+// of the block recomputed by the reference.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "shared/compute_flags.hpp"
 #include "block/layout_run.hpp"
 #include "block/tensors.hpp"
+#include "shared/compute_flags.hpp"
 
 namespace samebits::tools {
 
@@ -30,7 +30,8 @@ struct GoldenCheck {
   int differing() const;
 };
 
-// The tiny block of docs/numerics.md section 8 through the same engine; empty when the contract is not in its table.
+// The tiny block of docs/numerics.md section 8 through the same engine; empty when the contract is not in its
+// table.
 std::optional<GoldenCheck> check_golden(const Compute& compute);
 
 struct ReferenceCheck {
@@ -45,7 +46,9 @@ struct ReferenceCheck {
   std::int64_t differing() const;
 };
 
-// One token's y and dx, and some rows of the weight gradients, evaluated literally. Empty when there are no tokens.
-std::optional<ReferenceCheck> check_reference(const Compute& compute, const BlockCase& block, const BlockTensors& exact);
+// One token's y and dx, and some rows of the weight gradients, evaluated literally. Empty when there are no
+// tokens.
+std::optional<ReferenceCheck> check_reference(const Compute& compute, const BlockCase& block,
+                                              const BlockTensors& exact);
 
 }  // namespace samebits::tools

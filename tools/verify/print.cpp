@@ -10,8 +10,8 @@
 namespace samebits::tools {
 namespace {
 
-std::vector<std::string> counts_row(std::string name, std::string status, const PerTensor<std::int64_t>& counts,
-                                    std::string seconds) {
+std::vector<std::string> counts_row(std::string name, std::string status,
+                                    const PerTensor<std::int64_t>& counts, std::string seconds) {
   std::vector<std::string> row{std::move(name), std::move(status)};
   for (const std::int64_t count : counts) row.push_back(fmt::format("{}", count));
   row.push_back(std::move(seconds));
@@ -35,9 +35,12 @@ void print_layouts(const VerifyResult& result) {
   for (const LayoutRow& row : result.rows) {
     if (row.status == RowStatus::refused) fmt::print("{} refused: {}\n", name_of(row.layout), row.reason);
   }
-  fmt::print("control: TP1 with the first split of the I and token axes moved; what it changes is the power of a column\n");
+  fmt::print(
+      "control: TP1 with the first split of the I and token axes moved; what it changes is the power of a "
+      "column\n");
   for (int which = 0; which < kBlockTensors; ++which) {
-    if (result.power[which] == 0) fmt::print("power 0: the column {} proves nothing here\n", kBlockTensorNames[which]);
+    if (result.power[which] == 0)
+      fmt::print("power 0: the column {} proves nothing here\n", kBlockTensorNames[which]);
   }
 }
 
@@ -49,7 +52,8 @@ void print_checks(const VerifyResult& result) {
     fmt::print("golden         {} of {} digests of a 77-token 64x208 block differ from the contract's\n",
                result.golden->differing(), result.golden->tensors.size());
     for (const auto& tensor : result.golden->tensors) {
-      if (tensor.digest != tensor.expected) fmt::print("  {}: {}, not {}\n", tensor.name, tensor.digest, tensor.expected);
+      if (tensor.digest != tensor.expected)
+        fmt::print("  {}: {}, not {}\n", tensor.name, tensor.digest, tensor.expected);
     }
   } else {
     fmt::print("golden         this contract has no golden digests\n");
@@ -67,8 +71,8 @@ void print_checks(const VerifyResult& result) {
 void print_accuracy(const Accuracy& accuracy) {
   Table table({"against float64", "rel L2", "max abs", "mean abs"});
   for (int i = 0; i < kAccuracyTensors; ++i) {
-    table.add({kAccuracyNames[i], fmt::format("{:.4f} %", 100 * accuracy[i].rel_l2), fmt::format("{:.3g}", accuracy[i].max_abs),
-               fmt::format("{:.3g}", accuracy[i].mean_abs)});
+    table.add({kAccuracyNames[i], fmt::format("{:.4f} %", 100 * accuracy[i].rel_l2),
+               fmt::format("{:.3g}", accuracy[i].max_abs), fmt::format("{:.3g}", accuracy[i].mean_abs)});
   }
   fmt::print("\n{}", table.text());
 }
@@ -78,7 +82,8 @@ void print_digests(const VerifyResult& result) {
   const bool same = std::all_of(result.rows.begin(), result.rows.end(), [&](const LayoutRow& row) {
     return row.status == RowStatus::refused || row.digest == tp1;
   });
-  Table table({"tensor", same ? "digest, the same in every row" : "digest of tp1; rows that differ follow"}, 2);
+  Table table({"tensor", same ? "digest, the same in every row" : "digest of tp1; rows that differ follow"},
+              2);
   for (int which = 0; which < kBlockTensors; ++which) {
     table.add({kBlockTensorNames[which], tp1[which]});
     for (const LayoutRow& row : result.rows) {
@@ -92,11 +97,12 @@ void print_digests(const VerifyResult& result) {
 }  // namespace
 
 void print_verify(const VerifyResult& result, const Compute& compute) {
-  fmt::print("block      {}x{}, {} tokens: {}\n", result.shape.hidden, result.shape.intermediate, result.tokens, result.source);
+  fmt::print("block      {}x{}, {} tokens: {}\n", result.shape.hidden, result.shape.intermediate,
+             result.tokens, result.source);
   if (!result.note.empty()) fmt::print("           {}\n", result.note);
   fmt::print("contract   {}, fingerprint {}\n", name_of(compute.contract), fingerprint(compute.contract));
-  fmt::print("engine     {} ({}, {} threads), transport {}\n\n", compute.engine, compute.isa_name, compute.threads,
-             compute.transport);
+  fmt::print("engine     {} ({}, {} threads), transport {}\n\n", compute.engine, compute.isa_name,
+             compute.threads, compute.transport);
   print_layouts(result);
   print_checks(result);
   if (result.accuracy) print_accuracy(*result.accuracy);

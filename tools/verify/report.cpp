@@ -20,8 +20,11 @@ Json per_tensor_json(const PerTensor<Value>& values) {
 }
 
 Json row_json(const LayoutRow& row) {
-  Json json = {{"name", name_of(row.layout)}, {"tp", row.layout.tp}, {"cp", row.layout.cp},
-               {"sp", row.layout.sequence_parallel}, {"status", text_of(row.status)}};
+  Json json = {{"name", name_of(row.layout)},
+               {"tp", row.layout.tp},
+               {"cp", row.layout.cp},
+               {"sp", row.layout.sequence_parallel},
+               {"status", text_of(row.status)}};
   const bool ran = row.status != RowStatus::refused;
   json["reason"] = ran ? Json(nullptr) : Json(row.reason);
   json["mismatch"] = ran ? per_tensor_json(row.outcome.differing) : Json(nullptr);
@@ -47,7 +50,8 @@ Json reference_json(const std::optional<ReferenceCheck>& reference) {
     samples[tensor.name] = tensor.samples;
     differing[tensor.name] = tensor.differing;
   }
-  return {{"token", reference->token}, {"rows", reference->rows}, {"elements", samples}, {"mismatch", differing}};
+  return {
+      {"token", reference->token}, {"rows", reference->rows}, {"elements", samples}, {"mismatch", differing}};
 }
 
 Json accuracy_json(const std::optional<Accuracy>& accuracy) {
@@ -55,7 +59,8 @@ Json accuracy_json(const std::optional<Accuracy>& accuracy) {
   Json json = Json::object();
   for (int i = 0; i < kAccuracyTensors; ++i) {
     const ErrorNorms& norms = (*accuracy)[i];
-    json[kAccuracyNames[i]] = {{"rel_l2", norms.rel_l2}, {"max_abs", norms.max_abs}, {"mean_abs", norms.mean_abs}};
+    json[kAccuracyNames[i]] = {
+        {"rel_l2", norms.rel_l2}, {"max_abs", norms.max_abs}, {"mean_abs", norms.mean_abs}};
   }
   return json;
 }
@@ -68,7 +73,8 @@ std::int64_t VerifyResult::repeat() const {
 }
 
 bool VerifyResult::ok() const {
-  return std::none_of(rows.begin(), rows.end(), [](auto& row) { return row.status == RowStatus::mismatch; }) &&
+  return std::none_of(rows.begin(), rows.end(),
+                      [](auto& row) { return row.status == RowStatus::mismatch; }) &&
          row_vs_batch.output + row_vs_batch.d_hidden == 0 && (!golden || golden->differing() == 0) &&
          (!reference || reference->differing() == 0);
 }
@@ -79,8 +85,10 @@ Json verify_json(const VerifyResult& result, const Compute& compute) {
   report["environment"] = environment_json(compute);
   report["environment"]["seconds"] = result.seconds;
   add_peak_memory(report["environment"]);
-  report["shape"] = {{"tokens", result.tokens}, {"hidden", result.shape.hidden},
-                     {"intermediate", result.shape.intermediate}, {"source", result.source}};
+  report["shape"] = {{"tokens", result.tokens},
+                     {"hidden", result.shape.hidden},
+                     {"intermediate", result.shape.intermediate},
+                     {"source", result.source}};
   if (!result.note.empty()) report["shape"]["note"] = result.note;
   report["layouts"] = Json::array();
   for (const LayoutRow& row : result.rows) report["layouts"].push_back(row_json(row));

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "block/layout_run.hpp"
+#include "block/tensors.hpp"
 #include "shared/report.hpp"
 #include "verify/accuracy.hpp"
 #include "verify/checks.hpp"
-#include "block/layout_run.hpp"
-#include "block/tensors.hpp"
 
 namespace samebits::tools {
 
@@ -27,10 +27,10 @@ struct LayoutRow {
 struct VerifyResult {
   Shape shape;
   std::int64_t tokens = 0;
-  std::string source;  // "qwen3-8b, seed 0"
-  std::string note;    // empty, or that the weights were rounded
-  std::vector<LayoutRow> rows;        // tp1, twice computed, comes first
-  PerTensor<std::int64_t> power{};    // elements that the control changes
+  std::string source;               // "qwen3-8b, seed 0"
+  std::string note;                 // empty, or that the weights were rounded
+  std::vector<LayoutRow> rows;      // tp1, twice computed, comes first
+  PerTensor<std::int64_t> power{};  // elements that the control changes
   RowCheck row_vs_batch;
   std::optional<GoldenCheck> golden;
   std::optional<ReferenceCheck> reference;

@@ -44,7 +44,7 @@ CpuBlock::CpuBlock(const Problem& problem, const KernelTable& kernels, std::shar
 }
 
 void CpuBlock::build(const numerics::AxisTree& tree, std::span<const Interval> held) {
-  program_.build(tree, held, problem_.contract.leaf != Leaf::fma);
+  program_.build(tree, held, numerics::granule_of(problem_.contract.leaf) > 1);
 }
 
 void CpuBlock::contract_rows(const Source& rows, std::int64_t row_count, const Source& lanes,

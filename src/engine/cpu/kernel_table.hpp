@@ -9,14 +9,23 @@
 
 namespace samebits::engine::cpu {
 
-template <class V, int C, int R>
-void fill_tiles(KernelTable& table) {
+// The tiles of one leaf: `Tile` has an operator() a height R and width C.
+template <class V, template <class, int, int> class Tile, int C, int R>
+void fill_tiles(LeafKernels& leaf) {
   if constexpr (R > 0) {
-    table.fma.tile[C - 1][R - 1] = fma_tile<V, R, C>;
-    table.sm90.tile[C - 1][R - 1] = sm90_tile<V, R, C>;
-    table.gfx942.tile[C - 1][R - 1] = gfx942_tile<V, R, C>;
-    fill_tiles<V, C, R - 1>(table);
+    leaf.tile[C - 1][R - 1] = Tile<V, R, C>::run;
+    fill_tiles<V, Tile, C, R - 1>(leaf);
   }
+}
+
+template <class V, template <class, int, int> class Tile, bool kMatrix>
+LeafKernels leaf_kernels() {
+  LeafKernels leaf{};
+  leaf.prepare_rows = prepare_rows<V, kMatrix>;
+  leaf.prepare_lanes = prepare_lanes<V, kMatrix>;
+  fill_tiles<V, Tile, 1, V::kPanelRows>(leaf);
+  if constexpr (V::kPanelVectors == 2) fill_tiles<V, Tile, 2, V::kPanelRows>(leaf);
+  return leaf;
 }
 
 template <class V>
@@ -26,13 +35,11 @@ KernelTable kernel_table(const char* name) {
   table.lanes = V::kLanes;
   table.panel_rows = V::kPanelRows;
   table.panel_vectors = V::kPanelVectors;
-  table.fma.prepare_rows = prepare_rows<V, false>;
-  table.fma.prepare_lanes = prepare_lanes<V, false>;
-  table.sm90.prepare_rows = table.gfx942.prepare_rows = prepare_rows<V, true>;
-  table.sm90.prepare_lanes = table.gfx942.prepare_lanes = prepare_lanes<V, true>;
-  fill_tiles<V, 1, V::kPanelRows>(table);
-  if constexpr (V::kPanelVectors == 2) fill_tiles<V, 2, V::kPanelRows>(table);
   table.write = write_tile<V>;
+  // One line a leaf: its tiles, and whether its operands are prepared as significands and exponents.
+  table.leaves[static_cast<int>(Leaf::fma)] = leaf_kernels<V, FmaTile, false>();
+  table.leaves[static_cast<int>(Leaf::sm90)] = leaf_kernels<V, Sm90Tile, true>();
+  table.leaves[static_cast<int>(Leaf::gfx942)] = leaf_kernels<V, Gfx942Tile, true>();
   return table;
 }
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "samebits/contract.hpp"
+#include "numerics/leaf_table.hpp"
 
 namespace samebits::engine::cpu {
 
@@ -70,16 +70,14 @@ struct LeafKernels {
 
 struct KernelTable {
   const char* name;
-  int lanes;          // of one vector
-  int panel_rows;     // of a full tile
-  int panel_vectors;  // of a full tile
-  LeafKernels fma, sm90, gfx942;
+  int lanes;                                 // of one vector
+  int panel_rows;                            // of a full tile
+  int panel_vectors;                         // of a full tile
+  LeafKernels leaves[numerics::kLeafCount];  // indexed by Leaf
   void (*write)(const float* nodes, int rows, int lanes, int width, int level_stride, int node_count,
                 const Target& target);
 
-  const LeafKernels& leaf(Leaf kind) const {
-    return kind == Leaf::fma ? fma : kind == Leaf::sm90 ? sm90 : gfx942;
-  }
+  const LeafKernels& leaf(Leaf kind) const { return leaves[static_cast<int>(kind)]; }
 };
 
 const KernelTable& plain_kernels();

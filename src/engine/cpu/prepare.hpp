@@ -68,23 +68,23 @@ inline void prepare(const Source& s, int outer, int inner, int padded, std::int6
   }
 }
 
-inline constexpr int padded_to_16(int k) { return (k + 15) / 16 * 16; }
-
 template <class V, bool kMatrix>
 void prepare_rows(const Source& source, int rows, int k, const Panel& out) {
+  const int padded_k = (k + 15) / 16 * 16;
   if constexpr (kMatrix) {
     for (int i = 0; i < rows * kGroups; ++i) out.special[i] = 0;
   }
-  prepare<V, kMatrix>(source, rows, k, padded_to_16(k), kRowStride, out,
+  prepare<V, kMatrix>(source, rows, k, padded_k, kRowStride, out,
                       [&](int row, int at) { out.special[row * kGroups + at / 16] = 1; });
 }
 
 template <class V, bool kMatrix>
 void prepare_lanes(const Source& source, int k, int lanes, int width, const Panel& out) {
   if constexpr (kMatrix) {
-    for (int i = 0; i < padded_to_16(k) / 16; ++i) out.special[i] = 0;
+    const int padded_k = (k + 15) / 16 * 16;
+    for (int i = 0; i < padded_k / 16; ++i) out.special[i] = 0;
     // A short last group is the contract's zero fill.
-    for (int filled = k; filled < padded_to_16(k); ++filled) {
+    for (int filled = k; filled < padded_k; ++filled) {
       for (int i = 0; i < width; i += V::kLanes) put<V, true>(V::zero(), out, filled * width + i);
     }
   }

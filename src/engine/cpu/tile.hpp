@@ -53,48 +53,50 @@ inline void push_nodes(typename V::F (&top)[R][C], float* state, int height, int
 }
 
 template <class V, int R, int C>
-void fma_tile(const Tile& t) {
-  using F = typename V::F;
-  constexpr int kWidth = C * V::kLanes;
-  int height = t.height;
-  for (int p = 0; p < t.count; ++p) {
-    const Piece piece = t.pieces[p];
-    F acc[R][C];
-#pragma GCC unroll 12
-    for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 2
-      for (int c = 0; c < C; ++c)
-        acc[r][c] = piece.opens ? V::zero() : V::load(t.state + r * kWidth + c * V::kLanes);
-    }
-    const float* row = t.rows.value + piece.begin;
-    const float* lane = t.lanes.value + std::int64_t{piece.begin} * kWidth;
-    for (int k = piece.begin; k < piece.end; ++k, ++row, lane += kWidth) {
-      F b[C];
-#pragma GCC unroll 2
-      for (int c = 0; c < C; ++c) b[c] = V::load(lane + c * V::kLanes);
-#pragma GCC unroll 12
-      for (int r = 0; r < R; ++r) {
-        const F a = V::broadcast(row + r * kRowStride);
-#pragma GCC unroll 2
-        for (int c = 0; c < C; ++c) acc[r][c] = V::fma(a, b[c], acc[r][c]);
-      }
-    }
-    if (!piece.closes) {
+struct FmaTile {
+  static void run(const Tile& t) {
+    using F = typename V::F;
+    constexpr int kWidth = C * V::kLanes;
+    int height = t.height;
+    for (int p = 0; p < t.count; ++p) {
+      const Piece piece = t.pieces[p];
+      F acc[R][C];
 #pragma GCC unroll 12
       for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 2
-        for (int c = 0; c < C; ++c) V::store(t.state + r * kWidth + c * V::kLanes, acc[r][c]);
+        for (int c = 0; c < C; ++c)
+          acc[r][c] = piece.opens ? V::zero() : V::load(t.state + r * kWidth + c * V::kLanes);
       }
-      continue;
+      const float* row = t.rows.value + piece.begin;
+      const float* lane = t.lanes.value + std::int64_t{piece.begin} * kWidth;
+      for (int k = piece.begin; k < piece.end; ++k, ++row, lane += kWidth) {
+        F b[C];
+#pragma GCC unroll 2
+        for (int c = 0; c < C; ++c) b[c] = V::load(lane + c * V::kLanes);
+#pragma GCC unroll 12
+        for (int r = 0; r < R; ++r) {
+          const F a = V::broadcast(row + r * kRowStride);
+#pragma GCC unroll 2
+          for (int c = 0; c < C; ++c) acc[r][c] = V::fma(a, b[c], acc[r][c]);
+        }
+      }
+      if (!piece.closes) {
+#pragma GCC unroll 12
+        for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+          for (int c = 0; c < C; ++c) V::store(t.state + r * kWidth + c * V::kLanes, acc[r][c]);
+        }
+        continue;
+      }
+      if (t.round_nodes) {
+        push_nodes<V, R, C, true>(acc, t.state, height, piece.merges);
+      } else {
+        push_nodes<V, R, C, false>(acc, t.state, height, piece.merges);
+      }
+      height += 1 - piece.merges;
     }
-    if (t.round_nodes) {
-      push_nodes<V, R, C, true>(acc, t.state, height, piece.merges);
-    } else {
-      push_nodes<V, R, C, false>(acc, t.state, height, piece.merges);
-    }
-    height += 1 - piece.merges;
   }
-}
+};
 
 // The leaves that take 16 products a step. `Step(acc, group, special)` is one.
 template <class V, int R, int C, class Step>
@@ -128,19 +130,23 @@ inline void matrix_tile(const Tile& t, const Step& step) {
 }
 
 template <class V, int R, int C>
-void sm90_tile(const Tile& t) {
-  matrix_tile<V, R, C>(t, [](auto acc, const auto& group, bool special) {
-    return numerics::sm90_step_lanes<V>(acc, group, special);
-  });
-}
+struct Sm90Tile {
+  static void run(const Tile& t) {
+    matrix_tile<V, R, C>(t, [](auto acc, const auto& group, bool special) {
+      return numerics::sm90_step_lanes<V>(acc, group, special);
+    });
+  }
+};
 
 template <class V, int R, int C>
-void gfx942_tile(const Tile& t) {
-  matrix_tile<V, R, C>(t, [](auto acc, const auto& group, bool special) {
-    acc = numerics::gfx942_step_lanes<V>(acc, group, 0, special);
-    return numerics::gfx942_step_lanes<V>(acc, group, 8, special);
-  });
-}
+struct Gfx942Tile {
+  static void run(const Tile& t) {
+    matrix_tile<V, R, C>(t, [](auto acc, const auto& group, bool special) {
+      acc = numerics::gfx942_step_lanes<V>(acc, group, 0, special);
+      return numerics::gfx942_step_lanes<V>(acc, group, 8, special);
+    });
+  }
+};
 
 // nodes[n] holds [rows][width] f32: the stack of a tile, lowest first.
 template <class V>

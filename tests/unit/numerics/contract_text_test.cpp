@@ -16,7 +16,7 @@ struct Named {
   const char* canonical;
 };
 
-// contract.md section 5, spelled out. A version never changes its bits, so these strings never change.
+// docs/numerics.md section 5, spelled out. A version never changes its bits, so these strings never change.
 constexpr Named kNamed[] = {
     {"bf16-tree-v1",
      "samebits/1;leaf=fma;H=max:32;I=max:32;T=max:32;node=bf16;lanes=bf16;swiglu=one;sigma=exact"},

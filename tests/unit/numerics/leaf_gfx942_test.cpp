@@ -1,5 +1,5 @@
-// The gfx942 group against the steps of contract.md section 3, taken in rational numbers, and in double where
-// those are too slow. Not verified on hardware: what is checked is that the code is the page.
+// The gfx942 group against the steps of docs/numerics.md section 3, taken in rational numbers, and in double
+// where those are too slow. Not verified on hardware: what is checked is that the code is the page.
 #include "numerics/leaf_gfx942.hpp"
 
 #include <gmpxx.h>

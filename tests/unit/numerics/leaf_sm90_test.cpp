@@ -30,7 +30,7 @@ struct Recorded {
   float result = 0.0f;
 };
 
-// contract.md section 7.
+// docs/numerics.md section 7.
 std::vector<Recorded> read_recording() {
   std::ifstream file(std::string(SAMEBITS_FIXTURES) + "/hopper_mma_k16.bin", std::ios::binary);
   std::vector<char> bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -66,8 +66,8 @@ std::vector<Recorded> read_recording() {
   return cases;
 }
 
-// The rule of contract.md section 3, step by step in double, with each number of it open to change. Every
-// step is exact: a product has 16 bits, a truncated term at most 27, their sum 32.
+// The rule of docs/numerics.md section 3, step by step in double, with each number of it open to change.
+// Every step is exact: a product has 16 bits, a truncated term at most 27, their sum 32.
 struct D16 {
   int fraction_bits = 25;        // terms are truncated to multiples of 2^(E - this)
   int zero_exponent = -133;      // of a term that is zero

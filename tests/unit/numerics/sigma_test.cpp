@@ -115,7 +115,7 @@ TEST(Sigma, CudaEqualsTheRecording) {
                    NaNs::any);
 }
 
-// What contract.md says of the two: 2,554 inputs differ. The control of both tests above.
+// What docs/numerics.md says of the two: 2,554 inputs differ. The control of both tests above.
 TEST(Sigma, ExactAndCudaDiffer) {
   const std::vector<float> recorded = read_recording();
   int differing = 0;

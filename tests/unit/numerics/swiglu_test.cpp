@@ -1,5 +1,5 @@
-// The activation and its gradient against contract.md section 4, transcribed with one rounding written out at
-// a time.
+// The activation and its gradient against docs/numerics.md section 4, transcribed with one rounding written
+// out at a time.
 #include "numerics/swiglu.hpp"
 
 #include <gtest/gtest.h>

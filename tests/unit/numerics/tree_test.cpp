@@ -141,7 +141,7 @@ TEST(Tree, AMovedSplitIsOneGranuleOff) {
   }
 }
 
-// contract.md section 5: TP 2, 4 and 8 cut I between leaves for every Qwen3 size.
+// docs/numerics.md section 5: TP 2, 4 and 8 cut I between leaves for every Qwen3 size.
 TEST(Tree, PresetsCutEveryQwen3SizeBetweenLeaves) {
   struct Size {
     const char* name;

@@ -23,8 +23,8 @@ struct Expected {
 Expected plain_block(const BlockCase& block) {
   const auto [H, I] = block.shape;
   const std::int64_t M = block.tokens;
-  Expected out{std::vector<double>(M * H), std::vector<double>(M * H), std::vector<double>(I * H), std::vector<double>(I * H),
-               std::vector<double>(H * I)};
+  Expected out{std::vector<double>(M * H), std::vector<double>(M * H), std::vector<double>(I * H),
+               std::vector<double>(I * H), std::vector<double>(H * I)};
   for (std::int64_t m = 0; m < M; ++m) {
     for (std::int64_t i = 0; i < I; ++i) {
       double g = 0, u = 0, da = 0;
@@ -51,7 +51,8 @@ ErrorNorms norms_of(const ConstView& tensor, const std::vector<double>& expected
   double squares = 0, all = 0, most = 0, sum = 0;
   for (std::int64_t row = 0; row < tensor.rows; ++row) {
     for (std::int64_t col = 0; col < tensor.cols; ++col) {
-      const double reference = expected[row * tensor.cols + col], error = std::abs(at(tensor, row, col) - reference);
+      const double reference = expected[row * tensor.cols + col],
+                   error = std::abs(at(tensor, row, col) - reference);
       squares += error * error;
       all += reference * reference;
       most = std::max(most, error);
@@ -62,7 +63,8 @@ ErrorNorms norms_of(const ConstView& tensor, const std::vector<double>& expected
 }
 
 TEST(Accuracy, EqualsThePlainFloat64Block) {
-  const SmallBlock small({40, 152}, 19);  // I is no multiple of the rows taken at once, tokens none of the lanes
+  const SmallBlock small({40, 152},
+                         19);  // I is no multiple of the rows taken at once, tokens none of the lanes
   const BlockTensors tensors = small.run(compute_with());
   const Expected expected = plain_block(small.block());
   const Accuracy accuracy = measure_accuracy(small.block(), tensors, 2, [](double) {});

@@ -8,7 +8,8 @@
 namespace samebits::tools {
 namespace {
 
-PerTensor<std::int64_t> differing(const Compute& compute, const SmallBlock& small, const char* layout, const BlockTensors& exact) {
+PerTensor<std::int64_t> differing(const Compute& compute, const SmallBlock& small, const char* layout,
+                                  const BlockTensors& exact) {
   BlockTensors out(small.block().shape, small.block().tokens, small.block().gradients);
   return run_layout(compute, small.block(), {.layout = parse_layout(layout), .exact = &exact}, out).differing;
 }

@@ -34,7 +34,8 @@ TEST(Progress, SilentWhileWorkIsShort) {
 
 TEST(Progress, OneRewritingLineOnATerminal) {
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
-  if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) GTEST_SKIP() << "no pseudo-terminals here";
+  if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0)
+    GTEST_SKIP() << "no pseudo-terminals here";
   const int screen = open(ptsname(terminal), O_RDWR | O_NOCTTY);
   ASSERT_GE(screen, 0);
   std::fflush(stderr);
@@ -51,7 +52,8 @@ TEST(Progress, OneRewritingLineOnATerminal) {
   const ssize_t size = read(terminal, text, sizeof text);
   for (const int file : {terminal, screen, saved}) close(file);
   ASSERT_GT(size, 0);
-  EXPECT_EQ(std::string(text, static_cast<std::size_t>(size)), "\r\x1b[K[1/2] 0 s  tp1\r\x1b[K[2/2] 0 s  tp2\r\x1b[K");
+  EXPECT_EQ(std::string(text, static_cast<std::size_t>(size)),
+            "\r\x1b[K[1/2] 0 s  tp1\r\x1b[K[2/2] 0 s  tp2\r\x1b[K");
 }
 
 }  // namespace

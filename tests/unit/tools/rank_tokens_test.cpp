@@ -24,7 +24,8 @@ TEST(RankTokens, SequenceParallelRanksSliceThem) {
 TEST(RankTokens, TheSlicesOfAllRanksTileTheSequence) {
   for (const std::int64_t tokens : {0, 1, 5, 37}) {
     for (const Layout layout : {Layout{1, 1, false}, {5, 3, true}, {8, 2, true}, {2, 7, true}}) {
-      for (const auto& shards : {TokenShards::contiguous(tokens, layout.cp), TokenShards::zigzag(tokens, layout.cp)}) {
+      for (const auto& shards :
+           {TokenShards::contiguous(tokens, layout.cp), TokenShards::zigzag(tokens, layout.cp)}) {
         std::vector<int> holders(static_cast<std::size_t>(tokens));
         for (int rank = 0; rank < layout.ranks(); ++rank) {
           for (const Interval& interval : tokens_of_rank(shards, layout, rank)) {

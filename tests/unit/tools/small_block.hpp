@@ -8,7 +8,8 @@
 
 namespace samebits::tools {
 
-inline Compute compute_with(const std::string& contract = "bf16-tree-v1", const std::string& split = "contiguous") {
+inline Compute compute_with(const std::string& contract = "bf16-tree-v1",
+                            const std::string& split = "contiguous") {
   ComputeFlags flags;
   flags.contract = contract;
   flags.split = split;
@@ -22,7 +23,14 @@ class SmallBlock {
       : weights_(seeded_weights(shape, 0, 1)),
         x_(seeded_tokens(SeededTensor::x, shape, tokens, 0, 1)),
         dy_(seeded_tokens(SeededTensor::dy, shape, tokens, 0, 1)),
-        block_{shape, tokens, std::as_const(x_).view(), std::as_const(dy_).view(), weights_.gate, weights_.up, weights_.down, gradients} {}
+        block_{shape,
+               tokens,
+               std::as_const(x_).view(),
+               std::as_const(dy_).view(),
+               weights_.gate,
+               weights_.up,
+               weights_.down,
+               gradients} {}
 
   const BlockCase& block() const { return block_; }
 

@@ -18,8 +18,13 @@ int depth_of(const AxisTree& tree, numerics::TreeNode node) {
 }
 
 TEST(TreeSummary, EqualsAWalk) {
-  for (const AxisRule rule : {AxisRule{Rule::max, 32}, {Rule::max, 17}, {Rule::halve, 0}, {Rule::halve, 3}, {Rule::halve, 40},
-                              {Rule::block, 48}, {Rule::block, 16}}) {
+  for (const AxisRule rule : {AxisRule{Rule::max, 32},
+                              {Rule::max, 17},
+                              {Rule::halve, 0},
+                              {Rule::halve, 3},
+                              {Rule::halve, 40},
+                              {Rule::block, 48},
+                              {Rule::block, 16}}) {
     for (const std::int64_t granule : {1, 16}) {
       for (const std::int64_t length : {1, 15, 16, 17, 31, 32, 33, 208, 1000, 3072}) {
         const AxisTree tree{rule, granule, length, false};
@@ -47,9 +52,11 @@ TEST(TreeSummary, LengthDoesNotMatter) {
 }
 
 TEST(TreeSummary, EqualCuts) {
-  EXPECT_EQ(equal_cut_degrees({{Rule::halve, 3}, 16, 12288, false}, 64), (std::vector<std::int64_t>{1, 2, 4, 8}));
+  EXPECT_EQ(equal_cut_degrees({{Rule::halve, 3}, 16, 12288, false}, 64),
+            (std::vector<std::int64_t>{1, 2, 4, 8}));
   EXPECT_EQ(equal_cut_degrees({{Rule::halve, 0}, 16, 12288, false}, 64), (std::vector<std::int64_t>{1}));
-  EXPECT_EQ(equal_cut_degrees({{Rule::block, 1024}, 16, 12288, false}, 64), (std::vector<std::int64_t>{1, 2, 3, 4, 6, 12}));
+  EXPECT_EQ(equal_cut_degrees({{Rule::block, 1024}, 16, 12288, false}, 64),
+            (std::vector<std::int64_t>{1, 2, 3, 4, 6, 12}));
 }
 
 }  // namespace

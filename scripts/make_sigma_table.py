@@ -10,6 +10,10 @@ import sys
 
 
 def exact(x):
+    if abs(x) < 2.0**-10:  # a tie of f32 that the cubic term decides, below the last place of a double
+        line = 0.5 + 0.25 * x
+        total = line - x * x * x / 48.0
+        return total if total != line else math.nextafter(line, 0.5)
     e = math.exp(-abs(x))
     return e / (1.0 + e) if x < 0 else 1.0 / (1.0 + e)
 

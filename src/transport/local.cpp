@@ -176,9 +176,13 @@ void run_local(int ranks, const std::function<void(int, std::shared_ptr<Transpor
   const auto transports = local_transports(ranks);
   std::mutex mutex;
   std::exception_ptr first;
-  const auto fail = [&](int rank, const std::string& what) {
+  bool first_is_echo = false;  // a rank that only heard of another's failure
+  const auto fail = [&](int rank, bool echo, const std::string& what) {
     const std::lock_guard lock(mutex);
-    if (!first) first = std::current_exception();
+    if (!first || (first_is_echo && !echo)) {
+      first = std::current_exception();
+      first_is_echo = echo;
+    }
     transports[static_cast<std::size_t>(rank)]->abort(fmt::format("rank {} failed: {}", rank, what));
   };
   std::vector<std::thread> threads;
@@ -186,10 +190,12 @@ void run_local(int ranks, const std::function<void(int, std::shared_ptr<Transpor
     threads.emplace_back([&, rank] {
       try {
         body(rank, transports[static_cast<std::size_t>(rank)]);
+      } catch (const Error& error) {
+        fail(rank, error.code() == ErrorCode::lost_rank, error.what());
       } catch (const std::exception& error) {
-        fail(rank, error.what());
+        fail(rank, false, error.what());
       } catch (...) {
-        fail(rank, "an exception that is no std::exception");
+        fail(rank, false, "an exception that is no std::exception");
       }
     });
   }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "block/rank_tokens.hpp"
+#include "block/run_ranks.hpp"
 #include "samebits/plan.hpp"
 #include "samebits/transport.hpp"
 
@@ -96,9 +97,8 @@ class RankBench {
 
 BenchSamples bench_layout(const Compute& compute, const BlockCase& block, const BenchRun& run,
                           const std::function<void()>& baseline) {
-  const int ranks = run.layout.ranks();
   const TokenShards shards = compute.shards(block.tokens, run.layout.cp);
-  std::barrier barrier(ranks);
+  std::barrier barrier(run.layout.ranks());
   BenchSamples samples;
   const auto play = [&](int rank, std::shared_ptr<Transport> transport) {
     BarrierSeat seat(barrier);
@@ -119,11 +119,7 @@ BenchSamples bench_layout(const Compute& compute, const BlockCase& block, const 
       std::this_thread::sleep_for(kPause);
     }
   };
-  if (ranks == 1) {
-    play(0, nullptr);
-  } else {
-    run_local(ranks, play);
-  }
+  run_ranks(run.layout, play);
   return samples;
 }
 

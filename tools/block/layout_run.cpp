@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "block/rank_tokens.hpp"
+#include "block/run_ranks.hpp"
 #include "samebits/plan.hpp"
 #include "samebits/transport.hpp"
 
@@ -17,6 +18,18 @@ namespace samebits::tools {
 namespace {
 
 constexpr int kMostLocalRanks = 256;
+
+// Most layouts that are not allowed are known when the plan is made; a token shard that cuts inside a leaf,
+// where covers of the gradients must be exchanged, is known when it is called.
+template <class Body>
+auto allowed(const Body& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::refused && error.code() != ErrorCode::invalid_argument) throw;
+    throw LayoutRefused(error.code(), error.what());
+  }
+}
 
 class RankRun {
  public:
@@ -58,12 +71,7 @@ class RankRun {
     options.engine = engine_;
     options.transport = transport_;
     options.control = run_.control;
-    try {
-      return Plan(options);
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::refused && error.code() != ErrorCode::invalid_argument) throw;
-      throw LayoutRefused(error.code(), error.what());
-    }
+    return allowed([&] { return Plan(options); });
   }
 
   ForwardArgs forward_args(const Plan& plan, const HostTensor& x, HostTensor& y) const {
@@ -106,7 +114,7 @@ class RankRun {
     args.d_down = d_down;
     args.shards = &shards_;
     args.tokens = block_.tokens;
-    plan.backward(args);
+    allowed([&] { plan.backward(args); });
 
     record(kHiddenGradient, dx, out);
     if (run_.exact == nullptr) return;
@@ -171,11 +179,7 @@ LayoutOutcome run_layout(const Compute& compute, const BlockCase& block, const L
       total.compared[which] += rank_run.outcome().compared[which];
     }
   };
-  if (ranks == 1) {
-    play(0, nullptr);
-  } else {
-    run_local(ranks, play);
-  }
+  run_ranks(run.layout, play);
   total.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   return total;
 }

@@ -90,6 +90,14 @@ class Verify(CommandTest):
                 self.assertTrue(row["reason"])
                 self.assertIsNone(row["mismatch"])
 
+    def test_refusals_at_the_call_are_rows_too(self):
+        # Seven tokens are one leaf: no split of them lets covers of the gradients be exchanged.
+        flags = ["verify", "--shape", "64x208", "--tokens", 7, "--gradients", "exchange"]
+        report = self.report(*flags)
+        status = {row["name"]: row["status"] for row in report["layouts"]}
+        self.assertEqual({name for name in status if status[name] == "refused"}, {name for name in NAMES if "cp" in name})
+        self.assert_refused([*flags, "--layouts", "cp2"], ["exchanging", "cp2"])
+
     def test_a_control_without_power_is_said_to_prove_nothing(self):
         done = run("verify", "--shape", "16x16", "--tokens", 1, "--contract", "sm90-v1", "--layouts", "tp1")
         self.assertEqual(done.returncode, 0, done.stderr)

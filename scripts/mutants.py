@@ -16,44 +16,46 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TESTS = ["unit/numerics/numerics_test", "golden/golden_test", "invariance/invariance_engine",
-         "invariance/invariance_layouts", "invariance/invariance_recorded"]
+         "invariance/invariance_layouts", "invariance/invariance_recorded", "invariance/invariance_environment"]
 
 # name: (file, text, replacement). The text must stand there exactly once.
 MUTANTS = {
     "another split point": ("src/numerics/tree.hpp", "node.length() / (2 * granule) * granule;",
                             "(node.length() + 2 * granule - 1) / (2 * granule) * granule;"),
     "lane-wise sum": ("src/engine/cpu/tile.hpp",
-                      "    const float* row = t.rows.value + piece.begin;",
-                      "    F other[R][C];\n"
-                      "    for (int r = 0; r < R; ++r)\n"
-                      "      for (int c = 0; c < C; ++c) other[r][c] = V::zero();\n"
-                      "    if (piece.end - piece.begin >= 2) {  // the last product of a piece in an accumulator of its own\n"
-                      "      const int k = piece.end - 1;\n"
-                      "      for (int r = 0; r < R; ++r)\n"
-                      "        for (int c = 0; c < C; ++c)\n"
-                      "          other[r][c] = V::fma(V::broadcast(t.rows.value + r * kRowStride + k),\n"
-                      "                               V::load(t.lanes.value + std::int64_t{k} * kWidth + c * V::kLanes), V::zero());\n"
-                      "    }\n"
-                      "    const float* row = t.rows.value + piece.begin;"),
+                      "      const float* row = t.rows.value + piece.begin;",
+                      "      // Two accumulators, one for each half of the piece, added at its end.\n"
+                      "      F other[R][C];\n"
+                      "      const int half = piece.begin + (piece.end - piece.begin) / 2;\n"
+                      "      for (int r = 0; r < R; ++r) {\n"
+                      "        for (int c = 0; c < C; ++c) {\n"
+                      "          other[r][c] = V::zero();\n"
+                      "          for (int k = half; k < piece.end; ++k) {\n"
+                      "            other[r][c] = V::fma(V::broadcast(t.rows.value + r * kRowStride + k),\n"
+                      "                                 V::load(t.lanes.value + std::int64_t{k} * kWidth + c * V::kLanes), other[r][c]);\n"
+                      "          }\n"
+                      "        }\n"
+                      "      }\n"
+                      "      const float* row = t.rows.value + piece.begin;"),
     "swapped node": ("src/ffn/cover_reduction.cpp",
                      "finish_[static_cast<std::size_t>(lane)][next] = {data, row_stride, merges_[next]};",
                      "const std::size_t swapped = all_nodes_ > 2 && (next == 1 || next == 2) ? 3 - next : next;\n"
                      "      finish_[static_cast<std::size_t>(lane)][swapped] = {data, row_stride, merges_[swapped]};"),
     "double rounding": ("src/numerics/swiglu.hpp", "  return round_bf16(gate_root + up_root);",
                         "  return round_bf16(rounded_bf16(gate_root) + up_root);"),
-    "rounded accumulator": ("src/engine/cpu/tile.hpp", "    if (t.round_nodes) {\n      push_nodes",
-                            "    if (!t.round_nodes) {\n      push_nodes"),
+    "rounded accumulator": ("src/engine/cpu/tile.hpp", "      if (t.round_nodes) {\n        push_nodes",
+                            "      if (!t.round_nodes) {\n        push_nodes"),
     "contraction left on": ("CMakeLists.txt", "-ffp-contract=off", "-ffp-contract=fast -mfma"),
     "flush to zero": ("src/engine/cpu/fp_environment.hpp", "_mm_setcsr(0x1F80);", "_mm_setcsr(0x9FC0);"),
 }
-EXTRA = {  # what completes a mutant: a second (file, text, replacement)
+EXTRA = {  # what completes a mutant: more of (file, text, replacement)
     "lane-wise sum": [
         ("src/engine/cpu/tile.hpp", "for (int k = piece.begin; k < piece.end; ++k, ++row, lane += kWidth) {",
-         "for (int k = piece.begin; k < (piece.end - piece.begin >= 2 ? piece.end - 1 : piece.end); ++k, ++row, lane += kWidth) {"),
-        ("src/engine/cpu/tile.hpp", "    if (!piece.closes) {",
-         "    for (int r = 0; r < R; ++r)\n"
-         "      for (int c = 0; c < C; ++c) acc[r][c] = V::add(acc[r][c], other[r][c]);\n"
-         "    if (!piece.closes) {"),
+         "for (int k = piece.begin; k < half; ++k, ++row, lane += kWidth) {"),
+        ("src/engine/cpu/tile.hpp", "      if (!piece.closes) {",
+         "      for (int r = 0; r < R; ++r)\n"
+         "        for (int c = 0; c < C; ++c) acc[r][c] = V::add(acc[r][c], other[r][c]);\n"
+         "      if (!piece.closes) {"),
     ],
 }
 # Where the contract of verify's defaults does not hold the broken thing, the contract that does.

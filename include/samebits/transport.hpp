@@ -10,14 +10,9 @@
 #include <vector>
 
 #include "samebits/export.hpp"
-#include "samebits/view.hpp"
+#include "samebits/memory.hpp"
 
 namespace samebits {
-
-// The caller's stream, or null: for host memory, and for a device's default stream.
-struct Queue {
-  void* handle = nullptr;
-};
 
 // Every operation is collective over the group: all its ranks call the same operations in the same order.
 // On return an operation is done (host memory) or enqueued (device memory). Failures throw Error(lost_rank).

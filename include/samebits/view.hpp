@@ -4,17 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "samebits/memory.hpp"
+
 namespace samebits {
 
 enum class DType : std::uint8_t { bf16, f16, f32 };
-
-enum class MemorySpace : std::uint8_t { host, cuda, hip };
-
-struct Device {
-  MemorySpace space = MemorySpace::host;
-  int index = 0;
-  bool operator==(const Device&) const = default;
-};
 
 constexpr std::size_t size_of(DType type) { return type == DType::f32 ? 4 : 2; }
 constexpr const char* name_of(DType type) {

@@ -13,7 +13,7 @@
 #include "samebits/contract.hpp"
 #include "samebits/engine.hpp"
 #include "samebits/layout.hpp"
-#include "samebits/transport.hpp"
+#include "samebits/memory.hpp"
 #include "samebits/view.hpp"
 
 namespace samebits::engine {
@@ -128,7 +128,8 @@ class Engine {
   // Throws Error(refused) for a contract this engine cannot run.
   virtual std::unique_ptr<Block> prepare(const Problem& problem) = 0;
   virtual Memory allocate(std::size_t bytes) = 0;
-  // Any strides; same shape and dtype. Moves bits, rounds nothing.
+  // Any strides; same shape and dtype; between the host and this device, or within it. Moves bits, rounds
+  // nothing.
   virtual void copy(const View& to, const ConstView& from, Queue queue) = 0;
 };
 

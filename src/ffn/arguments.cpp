@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "ffn/plan_impl.hpp"
+#include "layout/cuts.hpp"
 #include "samebits/error.hpp"
 
 namespace samebits {
@@ -31,6 +32,7 @@ Plan::Impl::Call Plan::Impl::begin_call(const TokenShards* shards, std::int64_t 
     }
     shards = &even_shards;
   }
+  if (shards != &even_shards) layout::check_shards(*shards);
   if (shards->of_rank.size() != static_cast<std::size_t>(ranks.cp)) {
     refuse(
         fmt::format("token shards for {} context ranks, the plan has {}", shards->of_rank.size(), ranks.cp));
@@ -38,11 +40,13 @@ Plan::Impl::Call Plan::Impl::begin_call(const TokenShards* shards, std::int64_t 
   if (tokens >= 0 && tokens != shards->tokens) {
     refuse(fmt::format("{} tokens were announced, the token shards hold {}", tokens, shards->tokens));
   }
-  const std::int64_t held = shards->count(ranks.cp_rank);
-  if (shards->tokens > options.max_tokens || held > options.max_rank_tokens) {
-    refuse(fmt::format("{} tokens ({} on this context rank) are more than the plan's {} ({})", shards->tokens,
-                       held, options.max_tokens, options.max_rank_tokens));
+  // All ranks know all shards, so all of them refuse.
+  for (int rank = 0; rank < ranks.cp; ++rank) {
+    if (shards->tokens <= options.max_tokens && shards->count(rank) <= options.max_rank_tokens) continue;
+    refuse(fmt::format("{} tokens ({} on context rank {}) are more than the plan's {} ({})", shards->tokens,
+                       shards->count(rank), rank, options.max_tokens, options.max_rank_tokens));
   }
+  const std::int64_t held = shards->count(ranks.cp_rank);
   const bool slices = sharded() && options.layout.sequence_parallel;
   return {shards, held, slices ? even_slice(held, ranks.tp, ranks.tp_rank) : Interval{0, held}, queue};
 }
@@ -52,12 +56,19 @@ void Plan::Impl::check_view(const char* name, const ConstView& view, std::int64_
   if (view.rows != rows || view.cols != cols) {
     refuse(fmt::format("{} is {} x {}, the plan expects {} x {}", name, view.rows, view.cols, rows, cols));
   }
-  if (view.dtype != DType::bf16)
-    refuse(fmt::format("{} is {}, the plan expects bf16", name, name_of(view.dtype)));
+  check_place(name, view, DType::bf16);
+}
+
+void Plan::Impl::check_place(const char* name, const ConstView& view, DType also) const {
+  if (view.dtype != DType::bf16 && view.dtype != also) {
+    refuse(fmt::format("{} is {}, the plan expects bf16{}", name, name_of(view.dtype),
+                       also == DType::bf16 ? std::string() : fmt::format(" or {}", name_of(also))));
+  }
   if (view.empty()) return;
   if (view.data == nullptr) refuse(fmt::format("{} has no data", name));
-  if (reinterpret_cast<std::uintptr_t>(view.data) % 2 != 0)
-    refuse(fmt::format("{} begins at an odd address", name));
+  if (reinterpret_cast<std::uintptr_t>(view.data) % size_of(view.dtype) != 0) {
+    refuse(fmt::format("{} begins at an address that is no multiple of {}", name, size_of(view.dtype)));
+  }
   if (!(view.device == engine->device()))
     refuse(fmt::format("{} lies on another device than the plan's engine", name));
 }
@@ -79,9 +90,13 @@ void Plan::Impl::check_weights(const Weights& w, bool backward) const {
   }
 }
 
+bool Plan::Impl::own_saved(const Saved& given) const {
+  return given.gate.data == nullptr && given.up.data == nullptr && given.act.data == nullptr;
+}
+
 Saved Plan::Impl::saved_for(const Call& call, const Saved& given) const {
   const std::int64_t cols = shard.intermediate.length();
-  if (given.gate.data == nullptr && given.up.data == nullptr && given.act.data == nullptr) {
+  if (own_saved(given)) {
     return {ffn::packed(gate, call.held, cols), ffn::packed(up, call.held, cols),
             ffn::packed(act, call.held, cols)};
   }

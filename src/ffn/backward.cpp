@@ -11,8 +11,9 @@ void Plan::Impl::check_gradients(const BackwardArgs& args) const {
   const View* const views[] = {&args.d_gate, &args.d_up, &args.d_down};
   const char* const names[] = {"d_gate", "d_up", "d_down"};
   for (int i = 0; i < 3; ++i) {
+    check_place(names[i], *views[i], DType::f32);
     View view = *views[i];
-    if (view.dtype == DType::f32) view.dtype = DType::bf16;  // both are legal
+    view.dtype = DType::bf16;
     check_view(names[i], view, i == 2 ? hidden : held, i == 2 ? held : hidden);
   }
   if (args.d_up.dtype != args.d_gate.dtype || args.d_down.dtype != args.d_gate.dtype) {
@@ -31,6 +32,15 @@ void Plan::Impl::backward(const BackwardArgs& args) {
   if (wants_dx) check_view("dx", args.dx, call.slice.length(), hidden);
   if (wants_gradients) check_gradients(args);
   check_weights(args.weights, true);
+  if (own_saved(args.saved) && saved_tokens != call.shards->tokens) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        saved_tokens < 0
+            ? std::string("backward before any forward of this plan left its activations")
+            : fmt::format("backward of {} tokens, but the plan's last forward had {}; keep activations "
+                          "of several forwards in ForwardArgs::saved",
+                          call.shards->tokens, saved_tokens));
+  }
   const Saved saved = saved_for(call, args.saved);
   const View dg = ffn::packed(d_gate, call.held, shard.intermediate.length());
   const View du = ffn::packed(d_up, call.held, shard.intermediate.length());

@@ -10,6 +10,8 @@ void Plan::Impl::forward(const ForwardArgs& args) {
   check_weights(args.weights, false);
   const Saved saved = saved_for(call, args.saved);
 
+  if (own_saved(args.saved)) saved_tokens = call.shards->tokens;
+
   const ConstView x = gathered_tokens(args.x, x_tokens, call);  // [held, H]
   block->gate_up({x, args.weights.gate, args.weights.up, saved.gate, saved.up, saved.act}, call.queue);
 

@@ -28,7 +28,19 @@ void put(Field& field, std::string_view name, const std::string& value) {
 
 constexpr std::size_t kFields = 8;
 
-std::vector<Field> introduce(const PlanOptions& o, DownCut down) {
+// A choice by its place in its enum.
+template <std::size_t N, class Enum>
+const char* word(const char* const (&words)[N], Enum value) {
+  const auto index = static_cast<std::size_t>(value);
+  return index < N ? words[index] : "?";
+}
+
+constexpr const char* kDown[] = {"auto", "columns", "rows"};
+constexpr const char* kWeights[] = {"auto", "once", "both"};
+constexpr const char* kGradients[] = {"auto", "gather", "exchange"};
+constexpr const char* kCovers[] = {"auto", "one-shot", "slice-owner"};
+
+std::vector<Field> introduce(const PlanOptions& o) {
   std::vector<Field> fields(kFields);
   put(fields[0], "library version", kVersion);
   put(fields[1], "contract", canonical(o.contract));
@@ -36,23 +48,40 @@ std::vector<Field> introduce(const PlanOptions& o, DownCut down) {
   put(fields[3], "shape", fmt::format("{}x{}", o.shape.hidden, o.shape.intermediate));
   put(fields[4], "layout", name_of(o.layout));
   put(fields[5], "most tokens", fmt::format("{} ({} a context rank)", o.max_tokens, o.max_rank_tokens));
-  put(fields[6], "down",
-      fmt::format("{}{}", down == DownCut::rows ? "rows" : "columns", o.backward ? " with backward" : ""));
+  put(fields[6], "cuts",
+      fmt::format("down {}, weights {}{}", word(kDown, o.down), word(kWeights, o.weights),
+                  o.backward ? ", with backward" : ""));
   put(fields[7], "reductions",
-      fmt::format("gradients {}, covers {} up to {} bytes{}", static_cast<int>(o.gradient_reduction),
-                  static_cast<int>(o.cover_exchange), o.one_shot_bytes, o.control ? ", control" : ""));
+      fmt::format("gradients {}, covers {} up to {} bytes{}", word(kGradients, o.gradient_reduction),
+                  word(kCovers, o.cover_exchange), o.one_shot_bytes, o.control ? ", control" : ""));
   return fields;
+}
+
+View as_row(const void* data, std::size_t bytes, Device device) {
+  const auto elements = static_cast<std::int64_t>(bytes / size_of(DType::bf16));
+  return {const_cast<void*>(data),
+          DType::bf16,
+          1,
+          elements,
+          elements,
+          1,
+          device};  // NOLINT: a view of bytes to copy
 }
 
 }  // namespace
 
-void shake_hands(const PlanOptions& options, DownCut down, Transport& transport) {
-  if (transport.size() == 1 || !transport.reaches(MemorySpace::host)) return;
-  const std::vector<Field> mine = introduce(options, down);
+void shake_hands(const PlanOptions& options, engine::Engine& engine) {
+  Transport& transport = *options.transport;
+  if (transport.size() == 1) return;
+  const std::vector<Field> mine = introduce(options);
   const auto ranks = static_cast<std::size_t>(transport.size());
   std::vector<Field> all(ranks * kFields);
   const std::vector<std::size_t> bytes(ranks, kFields * sizeof(Field));
-  transport.all_gather(mine.data(), all.data(), bytes, MemorySpace::host, {});
+  const Device device = engine.device();
+  const engine::Memory send = engine.allocate(bytes[0]), receive = engine.allocate(ranks * bytes[0]);
+  engine.copy(as_row(send.get(), bytes[0], device), as_row(mine.data(), bytes[0], {}), {});
+  transport.all_gather(send.get(), receive.get(), bytes, device.space, {});
+  engine.copy(as_row(all.data(), ranks * bytes[0], {}), as_row(receive.get(), ranks * bytes[0], device), {});
   // Every rank compares with rank 0, so that all find the same difference.
   for (std::size_t rank = 1; rank < ranks; ++rank) {
     for (std::size_t i = 0; i < kFields; ++i) {

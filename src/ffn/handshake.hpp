@@ -2,10 +2,13 @@
 // the field.
 #pragma once
 
+#include "engine/engine.hpp"
 #include "samebits/plan.hpp"
 
 namespace samebits::ffn {
 
-void shake_hands(const PlanOptions& options, DownCut down, Transport& transport);
+// `options` as they were given, with a transport. Travels through the engine's memory, which the transport
+// reaches.
+void shake_hands(const PlanOptions& options, engine::Engine& engine);
 
 }  // namespace samebits::ffn

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 
 #include "ffn/handshake.hpp"
 #include "ffn/plan_impl.hpp"
@@ -45,15 +46,24 @@ DownCut choose_down(const PlanOptions& o, const numerics::AxisTree& intermediate
           layout::legal_degrees(intermediate)));
 }
 
+void tell(Transport* transport, const char* what) {
+  if (transport == nullptr || transport->size() == 1) return;
+  transport->abort(fmt::format("rank {} failed: {}", transport->rank(), what));
+}
+
 // A rank that fails tells the others, who would wait for it otherwise.
 template <class Body>
 void or_abort(Transport* transport, const Body& body) {
   try {
     body();
+  } catch (const std::bad_alloc&) {
+    tell(transport, "out of memory");
+    throw Error(ErrorCode::out_of_memory, "out of host memory");
   } catch (const std::exception& error) {
-    if (transport != nullptr && transport->size() > 1) {
-      transport->abort(fmt::format("rank {} failed: {}", transport->rank(), error.what()));
-    }
+    tell(transport, error.what());
+    throw;
+  } catch (...) {
+    tell(transport, "an exception that is no std::exception");
     throw;
   }
 }
@@ -62,6 +72,13 @@ void or_abort(Transport* transport, const Body& body) {
 
 Plan::Impl::Impl(const PlanOptions& given)
     : options(given), engine(given.engine ? given.engine : make_cpu_engine()), workspace(*engine) {
+  if (!options.transport) options.transport = self_transport();
+  const MemorySpace space = engine->device().space;
+  if (options.transport->size() > 1 && !options.transport->reaches(space)) {
+    throw Error(ErrorCode::refused, fmt::format("transport {} does not reach the memory of engine {}",
+                                                options.transport->name(), engine->name()));
+  }
+  ffn::shake_hands(options, *engine);
   check_options(options);
   const Contract& contract = options.contract;
   const Shape& shape = options.shape;
@@ -93,7 +110,6 @@ Plan::Impl::Impl(const PlanOptions& given)
   shard.cp_rank = ranks.cp_rank;
   shard.intermediate = {intermediate_cuts[t], intermediate_cuts[t + 1]};
   shard.hidden = by_rows() ? Interval{hidden_cuts[t], hidden_cuts[t + 1]} : Interval{0, shape.hidden};
-  ffn::shake_hands(options, down, *ranks.all);
 
   const std::int64_t held = shard.intermediate.length(), tokens = options.max_rank_tokens;
   block = engine->prepare({contract, hidden_axis, intermediate_axis, token_axis, tokens,
@@ -173,6 +189,10 @@ std::size_t Plan::workspace_bytes() const {
 }
 
 Weights Plan::slice(const ConstView& gate, const ConstView& up, const ConstView& down) const {
+  const Shape shape = impl_->options.shape;
+  impl_->check_view("gate", gate, shape.intermediate, shape.hidden);
+  impl_->check_view("up", up, shape.intermediate, shape.hidden);
+  impl_->check_view("down", down, shape.hidden, shape.intermediate);
   const Interval i = impl_->shard.intermediate, h = impl_->shard.hidden;
   Weights weights{gate.slice_rows(i.begin, i.end),
                   up.slice_rows(i.begin, i.end),

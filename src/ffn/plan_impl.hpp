@@ -18,7 +18,7 @@ namespace samebits {
 
 class Plan::Impl {
  public:
-  explicit Impl(const PlanOptions& options);
+  explicit Impl(const PlanOptions& given);
 
   void forward(const ForwardArgs& args);
   void backward(const BackwardArgs& args);
@@ -37,7 +37,10 @@ class Plan::Impl {
   // arguments.cpp
   Call begin_call(const TokenShards* shards, std::int64_t tokens, std::int64_t rows_given, Queue queue);
   void check_view(const char* name, const ConstView& view, std::int64_t rows, std::int64_t cols) const;
+  // The parts of check_view that do not depend on the shape; `also` is a second legal dtype.
+  void check_place(const char* name, const ConstView& view, DType also) const;
   void check_weights(const Weights& weights, bool backward) const;
+  bool own_saved(const Saved& given) const;
   Saved saved_for(const Call& call, const Saved& given) const;
 
   // plan.cpp
@@ -65,9 +68,10 @@ class Plan::Impl {
   std::vector<std::size_t> token_bytes;  // of one gather over tensor ranks
 
   // Buffers for the largest call.
-  View x_tokens{}, dy_tokens{};  // gathered over tensor ranks (sequence parallelism)
-  View pack{};                   // a packed copy of a strided operand or result
-  View gate{}, up{}, act{};      // what forward leaves for backward
+  View x_tokens{}, dy_tokens{};    // gathered over tensor ranks (sequence parallelism)
+  View pack{};                     // a packed copy of a strided operand or result
+  View gate{}, up{}, act{};        // what forward leaves for backward
+  std::int64_t saved_tokens = -1;  // of the forward that left them; -1: none yet
   View d_gate{}, d_up{};
   View wide{}, wide_up{};                     // [tokens, I]: A, or dG and dU, of all tensor ranks (by rows)
   View part{};                                // [tokens, H_r]: this rank's columns of y or dX (by rows)

@@ -38,8 +38,9 @@ TokenReduction::TokenReduction(const PlanOptions& options, Ranks& ranks, engine:
     }
   }
   if (options.gradient_reduction != GradientReduction::gather_tokens) {
-    // One row of most_nodes_ covers always fits.
-    most_nodes_ = 4 * numerics::kMaxTreeDepth * ranks.cp;
+    // As many nodes as one row of the widest result may have; with more, tokens are gathered.
+    most_nodes_ =
+        std::max<std::int64_t>(2 * ranks.cp, static_cast<std::int64_t>(kCoverBytes / node_bytes_) / widest);
     const std::size_t bytes = std::max(kCoverBytes, checked_bytes(widest, most_nodes_, node_bytes_));
     send_ = workspace.take(bytes);
     receive_ = workspace.take(bytes);
@@ -68,14 +69,19 @@ void TokenReduction::begin(const numerics::AxisTree& tree, const TokenShards& sh
             "contract's token axis; gather the tokens instead",
             shards.tokens, ranks_.cp));
   }
-  list_nodes();
-  if (static_cast<std::int64_t>(nodes_.size()) > most_nodes_) {
+  std::int64_t count = 0;
+  for (const auto& intervals : shards.of_rank) {
+    for (const Interval& interval : intervals)
+      count += numerics::count_cover_nodes(tree, interval.begin, interval.end);
+  }
+  if (count > most_nodes_) {
     if (options_.gradient_reduction == GradientReduction::automatic) return;
     throw Error(ErrorCode::refused,
                 fmt::format("exchanging gradient covers: {} cover nodes are more than the plan's {}; gather "
                             "the tokens instead",
-                            nodes_.size(), most_nodes_));
+                            count, most_nodes_));
   }
+  list_nodes();
   const std::int64_t hidden = options_.shape.hidden, held = intermediate_held_;
   const double gather = 2.0 * static_cast<double>(shards.tokens) * static_cast<double>(2 * hidden + 3 * held);
   const double exchange = 3.0 * static_cast<double>(held) * static_cast<double>(hidden) *

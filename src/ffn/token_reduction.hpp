@@ -18,7 +18,6 @@ class TokenReduction {
 
   // Settles how this call's tokens are reduced. `tree` is that of all tokens.
   void begin(const numerics::AxisTree& tree, const TokenShards& shards);
-  bool gathers() const { return gathers_; }
 
   // An operand [tokens of this rank, cols] as the contraction needs it: all tokens in global order when
   // gathering (kept in slot `slot`), as it is otherwise.

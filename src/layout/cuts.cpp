@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "numerics/walk.hpp"
+#include "samebits/error.hpp"
 
 namespace samebits::layout {
 
@@ -48,6 +49,40 @@ std::vector<std::int64_t> leaf_cuts(const numerics::AxisTree& tree, int tp) {
 std::string legal_degrees(const numerics::AxisTree& tree) {
   const std::int64_t leaves = numerics::count_leaves(tree);
   return leaves <= 1 ? "1" : fmt::format("1 to {}", leaves);
+}
+
+void check_shards(const TokenShards& shards) {
+  const auto refuse = [](std::int64_t token) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format(
+            "token shards do not tile the sequence at token {}; TokenShards::of() says how they should",
+            token));
+  };
+  std::int64_t held = 0;
+  for (const auto& intervals : shards.of_rank) {
+    std::int64_t free_from = 0;
+    for (const Interval& interval : intervals) {
+      if (interval.length() <= 0 || interval.begin < free_from || interval.end > shards.tokens)
+        refuse(interval.begin);
+      free_from = interval.end + 1;  // neighbours are one interval
+      held += interval.length();
+    }
+  }
+  // Every interval must begin where another ends; with the lengths right, that leaves no gap and no overlap.
+  std::int64_t next = 0;
+  while (next < shards.tokens) {
+    const Interval* found = nullptr;
+    for (const auto& intervals : shards.of_rank) {
+      const auto at = std::lower_bound(
+          intervals.begin(), intervals.end(), next,
+          [](const Interval& interval, std::int64_t token) { return interval.begin < token; });
+      if (at != intervals.end() && at->begin == next) found = &*at;
+    }
+    if (found == nullptr) refuse(next);
+    next = found->end;
+  }
+  if (held != shards.tokens || next != shards.tokens) refuse(next);
 }
 
 bool cuts_between_leaves(const numerics::AxisTree& tree, const TokenShards& shards) {

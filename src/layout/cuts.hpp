@@ -20,6 +20,10 @@ std::vector<std::int64_t> even_cuts(std::int64_t length, int tp);
 // "1 to 8": the degrees for which leaf_cuts finds boundaries.
 std::string legal_degrees(const numerics::AxisTree& tree);
 
+// Throws Error(invalid_argument) unless the shards tile their tokens, each rank's intervals apart and
+// ascending.
+void check_shards(const TokenShards& shards);
+
 // Whether every interval of every shard begins and ends between leaves of the token axis.
 bool cuts_between_leaves(const numerics::AxisTree& tree, const TokenShards& shards);
 

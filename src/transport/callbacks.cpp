@@ -41,7 +41,10 @@ class CallbackTransport final : public Transport {
   }
 
   void abort(const std::string& reason) noexcept override {
-    if (callbacks_->abort) callbacks_->abort(reason);
+    try {
+      if (callbacks_->abort) callbacks_->abort(reason);
+    } catch (...) {  // an abort that fails leaves nothing more to do
+    }
   }
 
  private:

@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <system_error>
 #include <thread>
 
 #include "samebits/error.hpp"
@@ -55,20 +56,35 @@ class World {
     return found;
   }
 
-  // Waits until every rank of the group is here.
-  void meet(Group& group, int rank, const Post* post) {
+  // Waits until every rank of the group has posted. Fails when one cannot come any more.
+  void enter(Group& group, int rank, const Post& post) {
     std::unique_lock lock(mutex_);
     throw_if_aborted();
-    if (post != nullptr) group.posts[static_cast<std::size_t>(rank)] = *post;
+    group.posts[static_cast<std::size_t>(rank)] = post;
     const std::uint64_t generation = group.generation;
-    if (++group.arrived == static_cast<int>(group.ranks.size())) {
-      group.arrived = 0;
-      ++group.generation;
-      changed_.notify_all();
-      return;
-    }
-    changed_.wait(lock, [&] { return group.generation != generation || aborted_; });
-    if (group.generation == generation) throw_if_aborted();
+    if (arrive(group)) return;
+    changed_.wait(lock,
+                  [&] { return group.generation != generation || aborted_ || ended_member(group) >= 0; });
+    if (group.generation != generation) return;
+    throw_if_aborted();
+    throw Error(ErrorCode::lost_rank,
+                fmt::format("rank {} ended while others wait for it", ended_member(group)));
+  }
+
+  // Waits until every rank of the group has read what it came for. Whoever entered gets here, aborted or not,
+  // and until then nobody's buffers go away.
+  void leave(Group& group) {
+    std::unique_lock lock(mutex_);
+    const std::uint64_t generation = group.generation;
+    if (arrive(group)) return;
+    changed_.wait(lock, [&] { return group.generation != generation; });
+  }
+
+  // `rank` of the world takes part in nothing more.
+  void end(int rank) {
+    const std::lock_guard lock(mutex_);
+    ended_.push_back(rank);
+    changed_.notify_all();
   }
 
   void abort(const std::string& reason) noexcept {
@@ -80,6 +96,19 @@ class World {
   }
 
  private:
+  bool arrive(Group& group) {
+    if (++group.arrived < static_cast<int>(group.ranks.size())) return false;
+    group.arrived = 0;
+    ++group.generation;
+    changed_.notify_all();
+    return true;
+  }
+  int ended_member(const Group& group) const {
+    for (const int rank : ended_) {
+      if (std::find(group.ranks.begin(), group.ranks.end(), rank) != group.ranks.end()) return rank;
+    }
+    return -1;
+  }
   void throw_if_aborted() const {
     if (aborted_) throw Error(ErrorCode::lost_rank, reason_);
   }
@@ -88,6 +117,7 @@ class World {
   std::condition_variable changed_;
   bool aborted_ = false;
   std::string reason_;
+  std::vector<int> ended_;
   std::map<std::vector<int>, std::shared_ptr<Group>> groups_;
   std::shared_ptr<Group> whole_;
 };
@@ -105,34 +135,41 @@ class LocalTransport final : public Transport {
   void all_gather(const void* send, void* receive, std::span<const std::size_t> bytes, MemorySpace,
                   Queue) override {
     check_counts(bytes, size());
-    const Post post{static_cast<const unsigned char*>(send), bytes};
-    world_->meet(*group_, rank_, &post);
+    world_->enter(*group_, rank_, {static_cast<const unsigned char*>(send), bytes});
+    int other = -1;  // a rank that has other byte counts
     auto* to = static_cast<unsigned char*>(receive);
-    for (std::size_t r = 0; r < bytes.size(); ++r) {
+    for (std::size_t r = 0; r < bytes.size() && other < 0; ++r) {
       const Post& from = group_->posts[r];
-      require(std::equal(from.bytes.begin(), from.bytes.end(), bytes.begin()), static_cast<int>(r));
-      if (bytes[r] > 0 && to != from.send) std::memcpy(to, from.send, bytes[r]);
+      if (!std::equal(from.bytes.begin(), from.bytes.end(), bytes.begin(), bytes.end())) {
+        other = static_cast<int>(r);
+      } else if (bytes[r] > 0 && to != from.send) {
+        std::memcpy(to, from.send, bytes[r]);
+      }
       to += bytes[r];
     }
-    world_->meet(*group_, rank_, nullptr);
+    world_->leave(*group_);
+    require_agreement(other);
   }
 
   void all_to_all(const void* send, std::span<const std::size_t> send_bytes, void* receive,
                   std::span<const std::size_t> receive_bytes, MemorySpace, Queue) override {
     check_counts(send_bytes, size());
     check_counts(receive_bytes, size());
-    const Post post{static_cast<const unsigned char*>(send), send_bytes};
-    world_->meet(*group_, rank_, &post);
+    world_->enter(*group_, rank_, {static_cast<const unsigned char*>(send), send_bytes});
+    const auto mine = static_cast<std::size_t>(rank_);
+    int other = -1;
     auto* to = static_cast<unsigned char*>(receive);
-    for (std::size_t r = 0; r < receive_bytes.size(); ++r) {
+    for (std::size_t r = 0; r < receive_bytes.size() && other < 0; ++r) {
       const Post& from = group_->posts[r];
-      const auto mine = static_cast<std::size_t>(rank_);
-      require(from.bytes[mine] == receive_bytes[r], static_cast<int>(r));
-      const std::size_t before = total(from.bytes.first(mine));
-      if (receive_bytes[r] > 0) std::memcpy(to, from.send + before, receive_bytes[r]);
+      if (from.bytes[mine] != receive_bytes[r]) {
+        other = static_cast<int>(r);
+      } else if (receive_bytes[r] > 0) {
+        std::memcpy(to, from.send + total(from.bytes.first(mine)), receive_bytes[r]);
+      }
       to += receive_bytes[r];
     }
-    world_->meet(*group_, rank_, nullptr);
+    world_->leave(*group_);
+    require_agreement(other);
   }
 
   std::shared_ptr<Transport> subgroup(std::span<const int> ranks) override {
@@ -143,11 +180,11 @@ class LocalTransport final : public Transport {
   void abort(const std::string& reason) noexcept override { world_->abort(reason); }
 
  private:
-  // Ranks that disagree about a size would read beyond a buffer.
-  void require(bool agreed, int rank) const {
-    if (agreed) return;
+  // Ranks that disagree about a size would have read beyond a buffer.
+  void require_agreement(int other) const {
+    if (other < 0) return;
     const std::string reason =
-        fmt::format("ranks {} and {} disagree about the bytes of a collective", rank_, rank);
+        fmt::format("ranks {} and {} disagree about the bytes of a collective", rank_, other);
     world_->abort(reason);
     throw Error(ErrorCode::disagreement, reason);
   }
@@ -157,47 +194,67 @@ class LocalTransport final : public Transport {
   int rank_;
 };
 
-}  // namespace
-
-std::vector<std::shared_ptr<Transport>> local_transports(int ranks) {
+std::shared_ptr<World> make_world(int ranks) {
   if (ranks < 1)
     throw Error(ErrorCode::invalid_argument, fmt::format("{} ranks: there must be at least one", ranks));
-  const auto world = std::make_shared<World>(ranks);
+  return std::make_shared<World>(ranks);
+}
+
+std::vector<std::shared_ptr<Transport>> transports_of(const std::shared_ptr<World>& world, int ranks) {
   std::vector<std::shared_ptr<Transport>> transports;
+  transports.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     transports.push_back(std::make_shared<LocalTransport>(world, world->whole(), rank));
   }
   return transports;
 }
 
+}  // namespace
+
+std::vector<std::shared_ptr<Transport>> local_transports(int ranks) {
+  return transports_of(make_world(ranks), ranks);
+}
+
 std::shared_ptr<Transport> self_transport() { return local_transports(1).front(); }
 
 void run_local(int ranks, const std::function<void(int, std::shared_ptr<Transport>)>& body) {
-  const auto transports = local_transports(ranks);
+  const auto world = make_world(ranks);
+  const auto transports = transports_of(world, ranks);
   std::mutex mutex;
   std::exception_ptr first;
   bool first_is_echo = false;  // a rank that only heard of another's failure
-  const auto fail = [&](int rank, bool echo, const std::string& what) {
+  const auto fail = [&](int rank, bool echo, const std::string& what, std::exception_ptr error) {
     const std::lock_guard lock(mutex);
     if (!first || (first_is_echo && !echo)) {
-      first = std::current_exception();
+      first = std::move(error);
       first_is_echo = echo;
     }
-    transports[static_cast<std::size_t>(rank)]->abort(fmt::format("rank {} failed: {}", rank, what));
+    world->abort(fmt::format("rank {} failed: {}", rank, what));
+  };
+  const auto play = [&](int rank) {
+    try {
+      body(rank, transports[static_cast<std::size_t>(rank)]);
+    } catch (const Error& error) {
+      fail(rank, error.code() == ErrorCode::lost_rank, error.what(), std::current_exception());
+    } catch (const std::exception& error) {
+      fail(rank, false, error.what(), std::current_exception());
+    } catch (...) {
+      fail(rank, false, "an exception that is no std::exception", std::current_exception());
+    }
+    world->end(rank);
   };
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        body(rank, transports[static_cast<std::size_t>(rank)]);
-      } catch (const Error& error) {
-        fail(rank, error.code() == ErrorCode::lost_rank, error.what());
-      } catch (const std::exception& error) {
-        fail(rank, false, error.what());
-      } catch (...) {
-        fail(rank, false, "an exception that is no std::exception");
-      }
-    });
+    try {
+      threads.emplace_back(play, rank);
+    } catch (const std::system_error& error) {
+      const Error explained(
+          ErrorCode::environment,
+          fmt::format("only {} of {} ranks could be started as threads: {}", rank, ranks, error.what()));
+      fail(rank, false, explained.what(), std::make_exception_ptr(explained));
+      break;
+    }
   }
   for (std::thread& thread : threads) thread.join();
   if (first) std::rethrow_exception(first);

@@ -9,8 +9,8 @@
 
 namespace samebits::tools {
 
-// body(rank, transport) for every rank; a layout of one rank has no transport. Throws what the first rank
-// that failed by itself threw: the others then fail because they lost it, and may be heard earlier.
+// body(rank, transport) for every rank; a layout of one rank has no transport. Throws what the rank that
+// failed threw.
 void run_ranks(const Layout& layout, const std::function<void(int, std::shared_ptr<Transport>)>& body);
 
 }  // namespace samebits::tools

@@ -4,6 +4,7 @@
 
 #include "engine/cpu/elementwise.hpp"
 #include "engine/cpu/fp_environment.hpp"
+#include "samebits/error.hpp"
 
 namespace samebits::engine::cpu {
 namespace {
@@ -37,8 +38,9 @@ CpuBlock::CpuBlock(const Problem& problem, const KernelTable& kernels, std::shar
   program_.reserve(problem.intermediate);
   program_.reserve(problem.tokens);
   if (problem.backward) {
-    lane_roots_.resize(
-        static_cast<std::size_t>(std::min(kDxTokens, problem.rank_tokens) * 2 * problem.hidden.length));
+    lane_root_count_ =
+        static_cast<std::size_t>(std::min(kDxTokens, problem.rank_tokens) * 2 * problem.hidden.length);
+    lane_roots_ = std::make_unique_for_overwrite<float[]>(lane_root_count_);
   }
   sigma_table(problem.contract.sigma);
 }
@@ -50,6 +52,9 @@ void CpuBlock::build(const numerics::AxisTree& tree, std::span<const Interval> h
 void CpuBlock::contract_rows(const Source& rows, std::int64_t row_count, const Source& lanes,
                              std::int64_t lane_count, const Target& target) {
   if (row_count == 0 || lane_count == 0) return;
+  if (target.node_stride == 0 && program_.nodes() > 1) {
+    throw Error(ErrorCode::internal, "a finished tensor was asked of a shard that is no whole axis");
+  }
   const ContractionProblem contraction{problem_.contract.leaf,
                                        problem_.contract.node == Precision::bf16,
                                        rows,
@@ -104,7 +109,7 @@ void CpuBlock::d_hidden(const DHidden& stage, Queue) {
   const std::int64_t cols = stage.dx.cols;
   for (std::int64_t first = 0; first < stage.dx.rows; first += kDxTokens) {
     const std::int64_t last = std::min(stage.dx.rows, first + kDxTokens), rows = last - first;
-    float* const gate_roots = lane_roots_.data();
+    float* const gate_roots = lane_roots_.get();
     float* const up_roots = gate_roots + rows * cols;
     contract_rows(by_rows(stage.d_gate.slice_rows(first, last)), rows, by_rows(stage.gate), cols,
                   {gate_roots, true, cols, 1, 0});
@@ -136,7 +141,7 @@ void CpuBlock::finish(const Finish& stage, Queue) {
 }
 
 std::size_t CpuBlock::workspace_bytes() const {
-  return scratch_.size() * Scratch::bytes() + program_.bytes() + lane_roots_.size() * sizeof(float);
+  return scratch_.size() * Scratch::bytes() + program_.bytes() + lane_root_count_ * sizeof(float);
 }
 
 }  // namespace samebits::engine::cpu

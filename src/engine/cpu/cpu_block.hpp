@@ -34,7 +34,8 @@ class CpuBlock final : public Block {
   std::shared_ptr<ThreadPool> pool_;
   std::vector<Scratch> scratch_;
   Program program_;
-  std::vector<float> lane_roots_;  // [tokens of a step, 2, H]: both lanes of dX before they are added
+  std::size_t lane_root_count_ = 0;
+  std::unique_ptr<float[]> lane_roots_;  // [tokens of a step, 2, H]: both lanes of dX before they are added
 };
 
 }  // namespace samebits::engine::cpu

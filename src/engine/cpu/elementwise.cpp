@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 
+#include "engine/cpu/fp_environment.hpp"
 #include "numerics/leaf.hpp"
 #include "numerics/sigma.hpp"
 #include "numerics/swiglu.hpp"
@@ -65,6 +66,7 @@ void finish_lane(const Contract& contract, std::span<const FinishNode> nodes, bo
 
 template <class Table>
 std::unique_ptr<Table> make_sigma_table(Sigma kind) {
+  const FpEnvironment environment;  // the table outlives the caller's
   auto table = std::make_unique<Table>();
   for (std::uint32_t g = 0; g < table->size(); ++g) (*table)[g] = numerics::sigma(kind, static_cast<Bf16>(g));
   return table;

@@ -9,22 +9,22 @@
 
 namespace samebits::engine::cpu {
 
-// The tiles of one leaf: `Tile` has an operator() a height R and width C.
-template <class V, template <class, int, int> class Tile, int C, int R>
+// The tiles of one leaf: Kernel<V, R, C>::run is the one of R rows and C vectors.
+template <class V, template <class, int, int> class Kernel, int C, int R>
 void fill_tiles(LeafKernels& leaf) {
   if constexpr (R > 0) {
-    leaf.tile[C - 1][R - 1] = Tile<V, R, C>::run;
-    fill_tiles<V, Tile, C, R - 1>(leaf);
+    leaf.tile[C - 1][R - 1] = Kernel<V, R, C>::run;
+    fill_tiles<V, Kernel, C, R - 1>(leaf);
   }
 }
 
-template <class V, template <class, int, int> class Tile, bool kMatrix>
+template <class V, template <class, int, int> class Kernel, bool kMatrix>
 LeafKernels leaf_kernels() {
   LeafKernels leaf{};
   leaf.prepare_rows = prepare_rows<V, kMatrix>;
   leaf.prepare_lanes = prepare_lanes<V, kMatrix>;
-  fill_tiles<V, Tile, 1, V::kPanelRows>(leaf);
-  if constexpr (V::kPanelVectors == 2) fill_tiles<V, Tile, 2, V::kPanelRows>(leaf);
+  fill_tiles<V, Kernel, 1, V::kPanelRows>(leaf);
+  if constexpr (V::kPanelVectors == 2) fill_tiles<V, Kernel, 2, V::kPanelRows>(leaf);
   return leaf;
 }
 

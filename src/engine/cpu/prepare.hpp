@@ -35,7 +35,8 @@ template <class V, bool kMatrix, class Mark>
 inline void prepare(const Source& s, int outer, int inner, int padded, std::int64_t stride, const Panel& out,
                     const Mark& mark) {
   const int whole = inner / V::kLanes * V::kLanes;
-  const bool pairs = s.outer_stride == 1 && s.inner_stride != 1 && s.inner_stride < (std::int64_t{1} << 24);
+  const bool pairs = s.outer_stride == 1 && s.inner_stride != 1 && s.inner_stride > 0 &&
+                     s.inner_stride < (std::int64_t{1} << 24);
   int o = 0;
   if (pairs) {  // transposing: neighbours along `outer` are read two at a time
     const auto offsets = V::offsets(static_cast<std::int32_t>(s.inner_stride));

@@ -1,14 +1,27 @@
 #include "engine/cpu/thread_pool.hpp"
 
+#include <fmt/format.h>
+
 #include "engine/cpu/fp_environment.hpp"
+#include "samebits/error.hpp"
 
 namespace samebits::engine::cpu {
 
 ThreadPool::ThreadPool(int threads) {
-  for (int worker = 1; worker < threads; ++worker) workers_.emplace_back([this, worker] { work(worker); });
+  try {
+    for (int worker = 1; worker < threads; ++worker) workers_.emplace_back([this, worker] { work(worker); });
+  } catch (const std::exception& error) {
+    const std::size_t started = workers_.size() + 1;
+    stop();
+    throw Error(ErrorCode::environment,
+                fmt::format("only {} of {} threads could be started: {}; ask for fewer", started, threads,
+                            error.what()));
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

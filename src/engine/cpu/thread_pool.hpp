@@ -35,6 +35,7 @@ class ThreadPool {
  private:
   using Call = void (*)(const void*, std::int64_t, int);
   void run_erased(std::int64_t tasks, Call call, const void* context);
+  void stop();
   void work(int worker);
   void take_tasks(int worker);
 

@@ -50,7 +50,7 @@ TEST(Ranks, DifferentContractsShapesAndLimits) {
   expect_both_say(refusals([](PlanOptions& o) { o.shape.hidden = 32; }), "shape 32x64");
   expect_both_say(refusals([](PlanOptions& o) { o.max_tokens = 9; }), "most tokens");
   expect_both_say(refusals([](PlanOptions& o) { o.layout.sequence_parallel = true; }), "layout tp2+sp");
-  expect_both_say(refusals([](PlanOptions& o) { o.down = DownCut::rows; }), "down rows");
+  expect_both_say(refusals([](PlanOptions& o) { o.down = DownCut::rows; }), "cuts down rows");
   expect_both_say(refusals([](PlanOptions& o) { o.cover_exchange = CoverExchange::slice_owner; }),
                   "reductions");
 }

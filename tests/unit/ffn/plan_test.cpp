@@ -100,13 +100,61 @@ TEST(Plan, RefusesWrongViews) {
   expect_says(forward_with([](ForwardArgs& a) { a.tokens = 3; }), "x is 4 x 24");
   expect_says(forward_with([](ForwardArgs& a) { a.tokens = 99; }), "99 tokens");
   expect_says(forward_with([](ForwardArgs& a) { a.x.data = static_cast<const char*>(a.x.data) + 1; }),
-              "odd address");
+              "no multiple of 2");
   BackwardArgs args = small.backward(4);
   args.d_up = {};
   expect_says(message_of(ErrorCode::invalid_argument, [&] { small.plan.backward(args); }), "d_up");
   args = small.backward(4);
   args.d_down.dtype = DType::f32;
   expect_says(message_of(ErrorCode::invalid_argument, [&] { small.plan.backward(args); }), "one dtype");
+}
+
+TEST(Plan, RefusesShardsThatDoNotTileTheTokens) {
+  SmallPlan small(4);
+  const auto with = [&](std::vector<std::vector<Interval>> of_rank) {
+    const TokenShards shards{4, std::move(of_rank)};
+    ForwardArgs args = small.forward(4);
+    args.shards = &shards;
+    return message_of(ErrorCode::invalid_argument, [&] { small.plan.forward(args); });
+  };
+  expect_says(with({{{0, 2}, {2, 4}}}), "tile");  // neighbours must be one interval
+  expect_says(with({{{0, 3}}}), "tile");
+  expect_says(with({{{0, 5}}}), "tile");
+  expect_says(with({{{1, 4}}}), "tile");
+  expect_says(with({{{0, 4}}, {}}), "2 context ranks");
+}
+
+TEST(Plan, SliceChecksTheWholeWeights) {
+  const SmallPlan small(4);
+  ConstView down = small.weight(small.in.down, true);
+  std::swap(down.rows, down.cols);
+  expect_says(message_of(ErrorCode::invalid_argument,
+                         [&] {
+                           small.plan.slice(small.weight(small.in.gate, false),
+                                            small.weight(small.in.up, false), down);
+                         }),
+              "down is 48 x 24");
+}
+
+TEST(Plan, BackwardNeedsTheForwardItBelongsTo) {
+  SmallPlan small(4);
+  expect_says(message_of(ErrorCode::invalid_argument, [&] { small.plan.backward(small.backward(4)); }),
+              "before any forward");
+  small.plan.forward(small.forward(4));
+  small.plan.forward(small.forward(1));
+  expect_says(message_of(ErrorCode::invalid_argument, [&] { small.plan.backward(small.backward(4)); }),
+              "last forward had 1");
+}
+
+TEST(Plan, TheTransportMustReachTheEnginesMemory) {
+  PlanOptions options = SmallPlan::make_options(4, "f32-tree-v1", {24, 48});
+  options.layout.tp = 2;
+  TransportCallbacks callbacks;
+  callbacks.all_gather = [](auto&&...) {};
+  callbacks.all_to_all = [](auto&&...) {};
+  callbacks.spaces = {MemorySpace::cuda};
+  options.transport = callback_transport(0, 2, callbacks);
+  expect_says(message_of(ErrorCode::refused, [&] { Plan plan(options); }), "does not reach");
 }
 
 TEST(Plan, AnInferencePlanHasNoBackward) {

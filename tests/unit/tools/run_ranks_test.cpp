@@ -1,4 +1,4 @@
-// Whichever rank is heard first, the failure that is thrown is the cause, not its echo on the others.
+// Every rank is played, and the failure that is thrown is the cause, not its echo on the other ranks.
 #include "block/run_ranks.hpp"
 
 #include <gtest/gtest.h>

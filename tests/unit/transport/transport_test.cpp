@@ -111,6 +111,17 @@ TEST(LocalTransport, RanksThatDisagreeAboutBytesAllFail) {
       Error);
 }
 
+TEST(LocalTransport, ARankThatEndsEarlyEndsTheOthersWait) {
+  try {
+    run_local(3, [](int rank, const std::shared_ptr<Transport>& transport) {
+      if (rank != 1) check_collectives(*transport);
+    });
+    FAIL() << "nobody noticed";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::lost_rank);
+  }
+}
+
 TEST(LocalTransport, AnAbortNamesItsReason) {
   const auto transports = local_transports(2);
   transports[1]->abort("the disk is full");

@@ -41,6 +41,7 @@ class World {
     std::vector<int> all(static_cast<std::size_t>(ranks));
     std::iota(all.begin(), all.end(), 0);
     whole_ = group(all);
+    ended_.reserve(all.size());  // no allocation while others may be running
   }
 
   const std::shared_ptr<Group>& whole() const { return whole_; }

@@ -26,7 +26,9 @@ class HostTensor {
 
   // Every element becomes a NaN that no contract stores, so that what is then left unwritten shows as
   // different.
-  void poison() { std::memset(data_.get(), 0xFF, bytes()); }
+  void poison() {
+    if (data_) std::memset(data_.get(), 0xFF, bytes());
+  }
 
  private:
   static constexpr std::align_val_t kAlignment{64};

@@ -29,8 +29,9 @@ def main():
         theirs = struct.unpack_from("<i", recorded, 4 * pattern)[0]
         if ours != theirs:
             entries.append(f"{{0x{pattern:04x}, {theirs - ours}}}")
-    print("// Made by scripts/make_sigma_table.py from tests/fixtures/sigmoid_torch_cuda.f32: where torch.sigmoid on an H200")
-    print("// departs from the correctly rounded sigma, and by how many ulps. Sorted by bit pattern; below -88.7 it is 0.")
+    print("// Made by scripts/make_sigma_table.py from tests/fixtures/sigmoid_torch_cuda.f32: where torch.sigmoid on an")
+    print("// H200 departs from the correctly rounded sigma, and by how many ulps. Sorted by bit pattern; below -88.7 it")
+    print("// is 0.")
     print("// clang-format off")
     print("#pragma once\n\n#include <cstdint>\n\nnamespace samebits::numerics {\n")
     print("struct SigmaCudaEntry {\n  std::uint16_t g;\n  std::int8_t ulps;\n};\n")

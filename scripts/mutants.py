@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TESTS = ["unit/numerics/numerics_test", "golden/golden_test", "invariance/invariance_engine",
+TESTS = ["unit/numerics/numerics_test", "unit/numerics/numerics_oracle_test", "unit/tools/unit_tools", "golden/golden_test", "invariance/invariance_engine",
          "invariance/invariance_layouts", "invariance/invariance_recorded", "invariance/invariance_environment"]
 
 # name: (file, text, replacement). The text must stand there exactly once.

@@ -1,5 +1,6 @@
-// Made by scripts/make_sigma_table.py from tests/fixtures/sigmoid_torch_cuda.f32: where torch.sigmoid on an H200
-// departs from the correctly rounded sigma, and by how many ulps. Sorted by bit pattern; below -88.7 it is 0.
+// Made by scripts/make_sigma_table.py from tests/fixtures/sigmoid_torch_cuda.f32: where torch.sigmoid on an
+// H200 departs from the correctly rounded sigma, and by how many ulps. Sorted by bit pattern; below -88.7 it
+// is 0.
 // clang-format off
 #pragma once
 

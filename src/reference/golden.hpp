@@ -47,4 +47,34 @@ inline constexpr std::array<Golden, 6> kGolden{{
      "d8a821d929dbac669019361d6ebff943", "fecef91c9cdc56a9e132c7c04488fd90"},
 }};
 
+// Single elements that show what digests of ordinary values hide.
+
+// Under `swiglu=one`: the gate's gradient for these operands is another bf16 when 1 + g*(1-s) is contracted
+// to an fma.
+struct ContractionCanary {
+  std::uint16_t gate, up, d_act;
+  std::uint16_t d_gate;
+};
+inline constexpr std::array<ContractionCanary, 6> kContractionCanaries{{
+    {0xbfa4, 0x3fd6, 0x3fcc, 0xbad4},
+    {0xbfa4, 0x3f4c, 0x3f56, 0xb9d4},
+    {0xc018, 0x3f35, 0x3fb6, 0xbdcd},
+    {0xbf8c, 0x3f0e, 0x3f69, 0x3cbc},
+    {0xbfae, 0x3f28, 0x3fa6, 0xbc69},
+    {0xbf7e, 0x3fc9, 0x3f06, 0x3d7c},
+}};
+
+// A subnormal weight of the down projection, and y where gate and up are 1: lost where subnormals are
+// flushed.
+struct SubnormalCanary {
+  std::uint16_t down;
+  std::uint16_t y;
+};
+inline constexpr std::array<SubnormalCanary, 4> kSubnormalCanaries{{
+    {0x0001, 0x0001},
+    {0x0005, 0x0004},
+    {0x0047, 0x0034},
+    {0x8063, 0x8048},
+}};
+
 }  // namespace samebits::reference

@@ -13,5 +13,6 @@ build=build-${kind%%,*}
 printf '\n== %s\n' "$kind sanitizer"
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="-O1 -g1" -DSAMEBITS_SANITIZE="$kind" $tools -DSAMEBITS_TESTS=ON >/dev/null
 cmake --build "$build"
-export SAMEBITS_ROUNDS=8 UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_stack_use_after_return=1
+# GCC misaligns vectors on the stack under detect_stack_use_after_return (its bug 110027).
+export SAMEBITS_ROUNDS=8 UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_stack_use_after_return=0
 ctest --test-dir "$build" --output-on-failure -j "$(nproc)" -LE slow

@@ -12,13 +12,14 @@ namespace {
 std::atomic<std::int64_t> allocations = 0;
 }  // namespace
 
-void* operator new(std::size_t size) {
+// Not inlined, so that the compiler does not hold malloc against the delete that it knows.
+[[gnu::noinline]] void* operator new(std::size_t size) {
   ++allocations;
   if (void* const memory = std::malloc(size == 0 ? 1 : size)) return memory;
   throw std::bad_alloc();
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace samebits::test {
 namespace {

@@ -10,6 +10,6 @@
 namespace samebits::io {
 
 // Fills `contents` but for the data pointers. Returns what is wrong, or an empty string.
-std::string read_safetensors_header(std::string_view json, SafetensorsContents& contents);
+std::string read_safetensors_header(std::string_view text, SafetensorsContents& contents);
 
 }  // namespace samebits::io

@@ -172,6 +172,7 @@ class Float64Block {
       for (std::int64_t i = 0; i < rows; ++i) column[i] = weight[i * H_ + h];
       row_product(column.data(), of_rows.data(), M_, rows, M_, out, true);
     };
+    if (M_ == 0) return;
     for (std::int64_t h = from; h < to; ++h) {
       add(down_, h, act_, &y_[h * M_]);
       add(gate_, h, d_gate_, &dx_[h * M_]);

@@ -147,12 +147,12 @@ struct Plain {
 
   template <int Half>
   static D to_double(const I& x) {
-    return each<D>([&](int i) { return static_cast<double>(x.lane[i + Half * kLanes / 2]); });
+    return each<D>([&](int i) { return static_cast<double>(x.lane[i + Half * (kLanes / 2)]); });
   }
   template <int Half>
   static D power_of_two(const I& exponent) {
     return each<D>([&](int i) {
-      return std::bit_cast<double>(static_cast<std::uint64_t>(1023 + exponent.lane[i + Half * kLanes / 2])
+      return std::bit_cast<double>(static_cast<std::uint64_t>(1023 + exponent.lane[i + Half * (kLanes / 2)])
                                    << 52);
     });
   }

@@ -19,7 +19,7 @@ std::vector<Interval> tokens_of_rank(const TokenShards& shards, const Layout& la
 }
 
 void copy_rows(const View& to, const ConstView& from) {
-  if (!to.empty())
+  if (!to.empty() && to.data != nullptr && from.data != nullptr)
     std::memcpy(to.data, from.data, static_cast<std::size_t>(to.elements()) * size_of(to.dtype));
 }
 

@@ -9,7 +9,8 @@ stamps=$build/lint
 mkdir -p "$stamps"
 headers=$(git ls-files '*.hpp' .clang-tidy | xargs cat | sha256sum | cut -c1-16)
 todo=()
-for file in $(git ls-files 'src/*.cpp' 'tools/*.cpp' | grep -v '/kernels_avx'); do
+# The verbs include two large parsers of flags and JSON, which the analyser follows for a minute a file: lint them by hand.
+for file in $(git ls-files 'src/*.cpp' 'tools/*.cpp' | grep -vE '/kernels_avx|^tools/(main|verbs|verify)'); do
   stamp=$stamps/$( { echo "$headers"; cat "$file"; } | sha256sum | cut -c1-32)
   [ -e "$stamp" ] || todo+=("$file:$stamp")
 done

@@ -11,16 +11,20 @@ step() { printf '\n== %s\n' "$*"; }
 step "format"
 git ls-files '*.cpp' '*.hpp' | xargs clang-format-14 --dry-run -Werror
 
+# The tests in Python run where PyPI's safetensors is installed.
+python=$PWD/build/venv/bin/python3
+if [ ! -x "$python" ]; then
+  mkdir -p build
+  python3 -m venv build/venv
+  "$python" -m pip install -q numpy ml-dtypes safetensors
+fi
+
 step "build"
-cmake -S . -B build -G Ninja -DSAMEBITS_TESTS=ON >/dev/null
+cmake -S . -B build -G Ninja -DSAMEBITS_TESTS=ON -DPython3_EXECUTABLE="$python" >/dev/null
 cmake --build build
 
 step "lint"
 bash scripts/lint.sh build
 
 step "tests"
-if [ ! -x build/venv/bin/python3 ]; then
-  python3 -m venv build/venv
-  build/venv/bin/pip install -q numpy ml-dtypes safetensors
-fi
-PATH="$PWD/build/venv/bin:$PATH" ctest --test-dir build --output-on-failure -j "$(nproc)" "$@"
+ctest --test-dir build --output-on-failure -j "$(nproc)" "$@"

@@ -50,6 +50,7 @@ struct GateUp {
   ConstView x;                 // [M, H]
   ConstView gate, up;          // [I_r, H]
   View gate_out, up_out, act;  // [M, I_r]
+  bool keep = true;            // false: nobody reads gate_out and up_out after the stage
 };
 
 struct Down {
@@ -119,6 +120,8 @@ class Block {
 };
 
 using Memory = std::unique_ptr<void, void (*)(void*)>;
+using OwnedQueue =
+    std::unique_ptr<void, void (*)(void*)>;  // handle of a Queue; null where the engine has none
 
 class Engine {
  public:
@@ -129,8 +132,15 @@ class Engine {
   virtual std::unique_ptr<Block> prepare(const Problem& problem) = 0;
   virtual Memory allocate(std::size_t bytes) = 0;
   // Any strides; same shape and dtype; between the host and this device, or within it. Moves bits, rounds
-  // nothing.
+  // nothing. A copy that touches host memory is done on return.
   virtual void copy(const View& to, const ConstView& from, Queue queue) = 0;
+
+  virtual OwnedQueue make_queue() {
+    return {nullptr, [](void*) {}};
+  }
+  virtual void synchronize(Queue) {}
+  // Throws Error(invalid_argument) for an address that this engine's kernels cannot read.
+  virtual void require_reachable(const char*, const ConstView&) {}
 };
 
 }  // namespace samebits::engine

@@ -71,6 +71,7 @@ void Plan::Impl::check_place(const char* name, const ConstView& view, DType also
   }
   if (!(view.device == engine->device()))
     refuse(fmt::format("{} lies on another device than the plan's engine", name));
+  engine->require_reachable(name, view);
 }
 
 void Plan::Impl::check_weights(const Weights& w, bool backward) const {

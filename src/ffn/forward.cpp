@@ -13,7 +13,8 @@ void Plan::Impl::forward(const ForwardArgs& args) {
   if (own_saved(args.saved)) saved_tokens = call.shards->tokens;
 
   const ConstView x = gathered_tokens(args.x, x_tokens, call);  // [held, H]
-  block->gate_up({x, args.weights.gate, args.weights.up, saved.gate, saved.up, saved.act}, call.queue);
+  const bool keep = options.backward || !own_saved(args.saved);
+  block->gate_up({x, args.weights.gate, args.weights.up, saved.gate, saved.up, saved.act, keep}, call.queue);
 
   if (!sharded()) {
     block->down({saved.act, args.weights.down, {0, options.shape.intermediate}, {{}, args.y}}, call.queue);

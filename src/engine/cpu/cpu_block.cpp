@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/cpu/elementwise.hpp"
-#include "engine/cpu/fp_environment.hpp"
+#include "engine/fp_environment.hpp"
 #include "samebits/error.hpp"
 
 namespace samebits::engine::cpu {

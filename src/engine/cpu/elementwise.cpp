@@ -4,7 +4,7 @@
 #include <array>
 #include <memory>
 
-#include "engine/cpu/fp_environment.hpp"
+#include "engine/fp_environment.hpp"
 #include "numerics/leaf.hpp"
 #include "numerics/sigma.hpp"
 #include "numerics/swiglu.hpp"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "engine/cpu/fp_environment.hpp"
+#include "engine/fp_environment.hpp"
 #include "samebits/error.hpp"
 
 namespace samebits::engine::cpu {

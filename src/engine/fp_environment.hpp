@@ -8,7 +8,7 @@
 #include <immintrin.h>
 #endif
 
-namespace samebits::engine::cpu {
+namespace samebits::engine {
 
 class FpEnvironment {
  public:
@@ -36,4 +36,4 @@ class FpEnvironment {
 #endif
 };
 
-}  // namespace samebits::engine::cpu
+}  // namespace samebits::engine

@@ -1,0 +1,148 @@
+#include "engine/cuda/cuda_block.hpp"
+
+#include <algorithm>
+
+#include "engine/cuda/elementwise.hpp"
+#include "engine/cuda/plain.hpp"
+#include "samebits/error.hpp"
+
+namespace samebits::engine::cuda {
+namespace {
+
+constexpr std::int64_t kDxTokens = 256;  // of one step of an unfused d_hidden
+
+const std::uint16_t* bf16_data(const ConstView& view) { return static_cast<const std::uint16_t*>(view.data); }
+cudaStream_t stream_of(Queue queue) { return static_cast<cudaStream_t>(queue.handle); }
+
+}  // namespace
+
+Operand by_rows(const ConstView& view) {
+  return {bf16_data(view), view.rows, view.row_stride, view.col_stride};
+}
+Operand by_cols(const ConstView& view) {
+  return {bf16_data(view), view.cols, view.col_stride, view.row_stride};
+}
+Target target_of_view(const View& view) {
+  return {view.data, view.dtype == DType::f32, view.row_stride, view.col_stride, 0};
+}
+
+CudaBlock::CudaBlock(const Problem& problem, std::shared_ptr<const CudaDeviceState> device)
+    : problem_(problem), device_(std::move(device)) {
+  if (problem.contract.leaf != Leaf::fma && problem.contract.leaf != Leaf::sm90) {
+    throw Error(ErrorCode::refused,
+                "the cuda engine runs contracts whose leaf is fma or sm90; gfx942 runs on the cpu engine");
+  }
+  for (const numerics::AxisTree* tree : {&problem.hidden, &problem.intermediate, &problem.tokens}) {
+    leaves_.reserve(*tree);
+    levels_ = std::max(levels_, leaves_.levels());
+  }
+  levels_ += 1;  // halves round to granules: a shorter axis may be one level deeper
+  const int slots = plain_slots(device_->multiprocessors());
+  pending_memory_ =
+      DeviceBuffer(device_->index(), sizeof(float) * static_cast<std::size_t>(slots) *
+                                         static_cast<std::size_t>(levels_) * kPlainTile * kPlainTile);
+  if (problem.backward) {
+    const auto tokens = static_cast<std::size_t>(std::min(kDxTokens, problem.rank_tokens));
+    lane_roots_ = DeviceBuffer(device_->index(),
+                               sizeof(float) * 2 * tokens * static_cast<std::size_t>(problem.hidden.length));
+  }
+}
+
+void CudaBlock::build(const numerics::AxisTree& tree, std::span<const Interval> held) {
+  leaves_.build(tree, held);
+  if (leaves_.levels() > levels_) throw Error(ErrorCode::internal, "a tree deeper than the plan reserved");
+}
+
+void CudaBlock::contract(const Operand& left, const Operand& right, std::int64_t k, const Target& target,
+                         cudaStream_t stream) {
+  if (left.outer == 0 || right.outer == 0) return;
+  if (target.node_stride == 0 && leaves_.nodes() > 1) {
+    throw Error(ErrorCode::internal, "a finished tensor was asked of a shard that is no whole axis");
+  }
+  const Contraction problem{
+      problem_.contract.leaf, problem_.contract.node == Precision::bf16, left, right, k, &leaves_, target};
+  contract_plain(problem, {pending_memory_.as<float>(), plain_slots(device_->multiprocessors()), levels_},
+                 stream);
+}
+
+Target CudaBlock::target_of(const CoverView& cover) const {
+  return {cover.data, problem_.contract.node == Precision::f32, cover.row_stride, 1, cover.node_stride};
+}
+Target CudaBlock::target_of(const Sink& sink) const {
+  return sink.finishes() ? target_of_view(sink.out) : target_of(sink.cover);
+}
+
+void CudaBlock::gate_up(const GateUp& stage, Queue queue) {
+  const DeviceScope scope(device_->index());
+  const cudaStream_t stream = stream_of(queue);
+  const Interval whole{0, problem_.hidden.length};
+  build(problem_.hidden, {&whole, 1});
+  contract(by_rows(stage.x), by_rows(stage.gate), whole.length(), target_of_view(stage.gate_out), stream);
+  contract(by_rows(stage.x), by_rows(stage.up), whole.length(), target_of_view(stage.up_out), stream);
+  activate(problem_.contract, sigma(), stage.gate_out, stage.up_out, stage.act, stream);
+}
+
+void CudaBlock::down(const Down& stage, Queue queue) {
+  const DeviceScope scope(device_->index());
+  const cudaStream_t stream = stream_of(queue);
+  build(problem_.intermediate, {&stage.axis, 1});
+  if (leaves_.count() == 0 && stage.sink.finishes()) return fill_zero(stage.sink.out, stream);
+  contract(by_rows(stage.act), by_rows(stage.down), stage.axis.length(), target_of(stage.sink), stream);
+}
+
+void CudaBlock::d_act(const DAct& stage, Queue queue) {
+  const DeviceScope scope(device_->index());
+  const cudaStream_t stream = stream_of(queue);
+  const Interval whole{0, problem_.hidden.length};
+  build(problem_.hidden, {&whole, 1});
+  // dA lies where dU will: each element is read before it is overwritten.
+  contract(by_rows(stage.dy), by_cols(stage.down), whole.length(), target_of_view(stage.d_up), stream);
+  activate_gradient(problem_.contract, sigma(), stage.d_up, stage.gate, stage.up, stage.d_gate, stage.d_up,
+                    stream);
+}
+
+void CudaBlock::d_hidden(const DHidden& stage, Queue queue) {
+  const DeviceScope scope(device_->index());
+  const cudaStream_t stream = stream_of(queue);
+  build(problem_.intermediate, {&stage.axis, 1});
+  if (leaves_.count() == 0) return fill_zero(stage.dx, stream);
+  const std::int64_t cols = stage.dx.cols, k = stage.axis.length();
+  for (std::int64_t first = 0; first < stage.dx.rows; first += kDxTokens) {
+    const std::int64_t last = std::min(stage.dx.rows, first + kDxTokens), rows = last - first;
+    float* const gate_roots = lane_roots_.as<float>();
+    float* const up_roots = gate_roots + rows * cols;
+    contract(by_rows(stage.d_gate.slice_rows(first, last)), by_cols(stage.gate), k,
+             {gate_roots, true, cols, 1, 0}, stream);
+    contract(by_rows(stage.d_up.slice_rows(first, last)), by_cols(stage.up), k, {up_roots, true, cols, 1, 0},
+             stream);
+    const FinishNode gate{gate_roots, cols, 0}, up{up_roots, cols, 0};
+    cuda::finish(problem_.contract, {{&gate, 1}, {&up, 1}, stage.dx.slice_rows(first, last)}, true, stream);
+  }
+}
+
+void CudaBlock::d_hidden_lane(const DHiddenLane& stage, Queue queue) {
+  const DeviceScope scope(device_->index());
+  build(problem_.intermediate, {&stage.axis, 1});
+  contract(by_rows(stage.d), by_cols(stage.weight), stage.axis.length(), target_of(stage.cover),
+           stream_of(queue));
+}
+
+void CudaBlock::d_weight(const DWeight& stage, Queue queue) {
+  const DeviceScope scope(device_->index());
+  const cudaStream_t stream = stream_of(queue);
+  build(stage.tokens, stage.held);
+  if (leaves_.count() == 0) {
+    if (stage.sink.finishes()) fill_zero(stage.sink.out, stream);
+    return;
+  }
+  contract(by_cols(stage.left), by_cols(stage.right), stage.left.rows, target_of(stage.sink), stream);
+}
+
+void CudaBlock::finish(const Finish& stage, Queue queue) {
+  const DeviceScope scope(device_->index());
+  cuda::finish(problem_.contract, stage, false, stream_of(queue));
+}
+
+std::size_t CudaBlock::workspace_bytes() const { return pending_memory_.bytes() + lane_roots_.bytes(); }
+
+}  // namespace samebits::engine::cuda

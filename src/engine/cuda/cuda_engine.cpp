@@ -1,0 +1,133 @@
+// The CUDA engine: memory, copies and queues of one Hopper GPU, and the blocks prepared on it.
+#include <fmt/format.h>
+
+#include <memory>
+#include <vector>
+
+#include "engine/cuda/cuda_block.hpp"
+#include "engine/cuda/elementwise.hpp"
+#include "engine/engine.hpp"
+#include "samebits/error.hpp"
+
+namespace samebits {
+namespace engine::cuda {
+namespace {
+
+void free_device(void* data) { static_cast<void>(cudaFree(data)); }
+void destroy_stream(void* stream) { static_cast<void>(cudaStreamDestroy(static_cast<cudaStream_t>(stream))); }
+
+class CudaEngine final : public Engine {
+ public:
+  explicit CudaEngine(int device) : state_(std::make_shared<CudaDeviceState>(device)) {}
+
+  std::string name() const override {
+    return fmt::format("cuda ({}, device {})", state_->name(), state_->index());
+  }
+  Device device() const override { return {MemorySpace::cuda, state_->index()}; }
+
+  std::unique_ptr<Block> prepare(const Problem& problem) override {
+    return std::make_unique<CudaBlock>(problem, state_);
+  }
+
+  Memory allocate(std::size_t bytes) override {
+    return {allocate_device(state_->index(), bytes), free_device};
+  }
+
+  void copy(const View& to, const ConstView& from, Queue queue) override {
+    if (from.empty()) return;
+    const DeviceScope scope(state_->index());
+    const auto stream = static_cast<cudaStream_t>(queue.handle);
+    const bool to_host = to.device.space == MemorySpace::host,
+               from_host = from.device.space == MemorySpace::host;
+    if (!to_host && !from_host) {
+      if (to.rows_packed() && from.rows_packed()) {
+        copy_rows(to, from, cudaMemcpyDeviceToDevice, stream);
+      } else {
+        copy_strided(to, from, stream);
+      }
+      return;
+    }
+    if (!to.rows_packed() || !from.rows_packed()) {
+      throw Error(ErrorCode::invalid_argument, "a copy between host and device memory wants packed rows");
+    }
+    copy_rows(to, from, cudaMemcpyDefault, stream);
+    check(cudaStreamSynchronize(stream), "copying between host and device");
+  }
+
+  OwnedQueue make_queue() override {
+    const DeviceScope scope(state_->index());
+    cudaStream_t stream = nullptr;
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
+    return {stream, destroy_stream};
+  }
+
+  void synchronize(Queue queue) override {
+    const DeviceScope scope(state_->index());
+    check(cudaStreamSynchronize(static_cast<cudaStream_t>(queue.handle)), "waiting for a stream");
+  }
+
+  void require_reachable(const char* name, const ConstView& view) override {
+    cudaPointerAttributes attributes{};
+    check(cudaPointerGetAttributes(&attributes, view.data), "asking where an address lies");
+    const bool managed = attributes.type == cudaMemoryTypeManaged;
+    if (attributes.type != cudaMemoryTypeDevice && !managed) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{} is called device memory and lies in host memory: copy it to CUDA device {}",
+                              name, state_->index()));
+    }
+    if (!managed && attributes.device != state_->index()) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("{} lies on CUDA device {}, the plan's engine is on device {}", name,
+                              attributes.device, state_->index()));
+    }
+  }
+
+ private:
+  static void copy_rows(const View& to, const ConstView& from, cudaMemcpyKind kind, cudaStream_t stream) {
+    const std::size_t size = size_of(from.dtype), width = static_cast<std::size_t>(from.cols) * size;
+    const auto pitch = [&](std::int64_t row_stride) {
+      return from.rows > 1 ? static_cast<std::size_t>(row_stride) * size : width;
+    };
+    check(cudaMemcpy2DAsync(to.data, pitch(to.row_stride), from.data, pitch(from.row_stride), width,
+                            static_cast<std::size_t>(from.rows), kind, stream),
+          "copying");
+  }
+
+  std::shared_ptr<const CudaDeviceState> state_;
+};
+
+std::string dotted(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
+
+}  // namespace
+}  // namespace engine::cuda
+
+std::shared_ptr<engine::Engine> make_cuda_engine(const CudaEngineOptions& options) {
+  return std::make_shared<engine::cuda::CudaEngine>(options.device);
+}
+
+CudaStatus cuda_status() {
+  using engine::cuda::dotted;
+  CudaStatus status;
+  status.built = true;
+  int version = 0;
+  if (cudaRuntimeGetVersion(&version) == cudaSuccess) status.runtime = dotted(version);
+  if (cudaDriverGetVersion(&version) == cudaSuccess && version > 0) status.driver = dotted(version);
+  int count = 0;
+  if (const cudaError_t code = cudaGetDeviceCount(&count); code != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    status.problem = status.driver.empty() ? "no NVIDIA driver" : cudaGetErrorString(code);
+    return status;
+  }
+  bool usable = false;
+  for (int index = 0; index < count; ++index) {
+    cudaDeviceProp properties{};
+    if (cudaGetDeviceProperties(&properties, index) != cudaSuccess) continue;
+    status.devices.push_back(
+        {index, properties.name, properties.major, properties.minor, properties.totalGlobalMem});
+    usable = usable || (properties.major == 9 && properties.minor == 0);
+  }
+  if (!usable) status.problem = count == 0 ? "no CUDA device" : "no Hopper GPU (compute capability 9.0)";
+  return status;
+}
+
+}  // namespace samebits

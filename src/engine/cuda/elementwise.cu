@@ -1,0 +1,204 @@
+#include <algorithm>
+
+#include "engine/cuda/check.hpp"
+#include "engine/cuda/elementwise.hpp"
+#include "numerics/bf16.hpp"
+#include "numerics/leaf.hpp"
+#include "numerics/swiglu.hpp"
+#include "numerics/tree.hpp"
+#include "samebits/error.hpp"
+
+namespace samebits::engine::cuda {
+namespace {
+
+using numerics::Bf16;
+
+constexpr int kThreads = 256;
+constexpr std::int64_t kMostBlocks = 132 * 32;
+
+unsigned blocks_for(std::int64_t elements) {
+  return static_cast<unsigned>(std::min((elements + kThreads - 1) / kThreads, kMostBlocks));
+}
+
+// A matrix on the device.
+template <class T>
+struct Plane {
+  T* data;
+  std::int64_t row_stride, col_stride;
+  __device__ T& at(std::int64_t row, std::int64_t col) const {
+    return data[row * row_stride + col * col_stride];
+  }
+};
+Plane<const Bf16> plane(const ConstView& view) {
+  return {static_cast<const Bf16*>(view.data), view.row_stride, view.col_stride};
+}
+Plane<Bf16> plane(const View& view) {
+  return {static_cast<Bf16*>(view.data), view.row_stride, view.col_stride};
+}
+
+// body(row, col) of every element, threads along the columns.
+template <class Body>
+__device__ void for_each_element(std::int64_t rows, std::int64_t cols, const Body& body) {
+  const std::int64_t step = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < rows * cols; i += step) {
+    body(i / cols, i % cols);
+  }
+}
+
+__global__ void activate_kernel(Swiglu kind, const float* sigma, Plane<const Bf16> gate, Plane<const Bf16> up,
+                                Plane<Bf16> act, std::int64_t rows, std::int64_t cols) {
+  for_each_element(rows, cols, [&](std::int64_t row, std::int64_t col) {
+    const Bf16 g = gate.at(row, col);
+    act.at(row, col) = numerics::swiglu(kind, g, up.at(row, col), __ldg(sigma + g));
+  });
+}
+
+__global__ void gradient_kernel(Swiglu kind, const float* sigma, Plane<const Bf16> d_act,
+                                Plane<const Bf16> gate, Plane<const Bf16> up, Plane<Bf16> d_gate,
+                                Plane<Bf16> d_up, std::int64_t rows, std::int64_t cols) {
+  for_each_element(rows, cols, [&](std::int64_t row, std::int64_t col) {
+    const Bf16 g = gate.at(row, col);
+    const auto d = numerics::swiglu_gradient(kind, d_act.at(row, col), g, up.at(row, col), __ldg(sigma + g));
+    d_gate.at(row, col) = d.gate;
+    d_up.at(row, col) = d.up;
+  });
+}
+
+// Nodes of a finish, in a kernel's parameters: most covers have a handful.
+constexpr int kMostFinishNodes = 512;
+constexpr int kMostPending = 24;
+struct FinishList {
+  int count = 0;
+  FinishNode node[kMostFinishNodes];
+};
+
+__device__ float load_node(const FinishNode& node, bool f32, std::int64_t row, std::int64_t col) {
+  const std::int64_t at = row * node.row_stride + col;
+  return f32 ? static_cast<const float*>(node.data)[at]
+             : numerics::widen(static_cast<const Bf16*>(node.data)[at]);
+}
+
+__device__ float root_of(const FinishList& list, Precision precision, bool f32, std::int64_t row,
+                         std::int64_t col) {
+  float stack[kMostPending];
+  int height = 0;
+  float top = 0.0f;
+  for (int i = 0; i < list.count; ++i) {
+    if (i > 0) stack[height++] = top;
+    top = load_node(list.node[i], f32, row, col);
+    for (int m = 0; m < list.node[i].merges; ++m) top = numerics::node(precision, stack[--height] + top);
+  }
+  return top;
+}
+
+template <bool kLanes>
+__global__ void finish_kernel(const __grid_constant__ FinishList gate, const __grid_constant__ FinishList up,
+                              Precision node, Precision lanes, bool f32_nodes, bool f32_out, void* out,
+                              std::int64_t row_stride, std::int64_t col_stride, std::int64_t rows,
+                              std::int64_t cols) {
+  for_each_element(rows, cols, [&](std::int64_t row, std::int64_t col) {
+    const std::int64_t at = row * row_stride + col * col_stride;
+    const float root = root_of(gate, node, f32_nodes, row, col);
+    if (f32_out) {
+      static_cast<float*>(out)[at] = numerics::canonical_f32(root);
+    } else if constexpr (kLanes) {
+      static_cast<Bf16*>(out)[at] = numerics::add_lanes(lanes, root, root_of(up, node, f32_nodes, row, col));
+    } else {
+      static_cast<Bf16*>(out)[at] = numerics::round_bf16(root);
+    }
+  });
+}
+
+FinishList list_of(std::span<const FinishNode> nodes) {
+  FinishList list;
+  if (nodes.size() > kMostFinishNodes) {
+    throw Error(ErrorCode::refused, "more cover nodes than the cuda engine finishes at once");
+  }
+  list.count = static_cast<int>(nodes.size());
+  int height = 0, highest = 0;
+  for (int i = 0; i < list.count; ++i) {
+    list.node[i] = nodes[static_cast<std::size_t>(i)];
+    height += 1 - list.node[i].merges;
+    highest = std::max(highest, height + list.node[i].merges);
+  }
+  if (highest > kMostPending) throw Error(ErrorCode::refused, "a tree deeper than the cuda engine finishes");
+  return list;
+}
+
+template <class Word>
+__global__ void copy_kernel(Plane<Word> to, Plane<const Word> from, std::int64_t rows, std::int64_t cols) {
+  for_each_element(rows, cols,
+                   [&](std::int64_t row, std::int64_t col) { to.at(row, col) = from.at(row, col); });
+}
+
+template <class Word>
+void launch_copy(const View& to, const ConstView& from, cudaStream_t stream) {
+  copy_kernel<Word><<<blocks_for(from.elements()), kThreads, 0, stream>>>(
+      {static_cast<Word*>(to.data), to.row_stride, to.col_stride},
+      {static_cast<const Word*>(from.data), from.row_stride, from.col_stride}, from.rows, from.cols);
+  check_launch("copy");
+}
+
+template <class Word>
+__global__ void zero_kernel(Plane<Word> out, std::int64_t rows, std::int64_t cols) {
+  for_each_element(rows, cols, [&](std::int64_t row, std::int64_t col) { out.at(row, col) = Word{}; });
+}
+
+}  // namespace
+
+void activate(const Contract& contract, const float* sigma, const ConstView& gate, const ConstView& up,
+              const View& act, cudaStream_t stream) {
+  if (act.empty()) return;
+  activate_kernel<<<blocks_for(act.elements()), kThreads, 0, stream>>>(
+      contract.swiglu, sigma, plane(gate), plane(up), plane(act), act.rows, act.cols);
+  check_launch("activation");
+}
+
+void activate_gradient(const Contract& contract, const float* sigma, const ConstView& d_act,
+                       const ConstView& gate, const ConstView& up, const View& d_gate, const View& d_up,
+                       cudaStream_t stream) {
+  if (d_up.empty()) return;
+  gradient_kernel<<<blocks_for(d_up.elements()), kThreads, 0, stream>>>(contract.swiglu, sigma, plane(d_act),
+                                                                        plane(gate), plane(up), plane(d_gate),
+                                                                        plane(d_up), d_up.rows, d_up.cols);
+  check_launch("gradient of the activation");
+}
+
+void finish(const Contract& contract, const Finish& stage, bool f32_nodes, cudaStream_t stream) {
+  const View& out = stage.out;
+  if (out.empty()) return;
+  const bool f32 = f32_nodes || contract.node == Precision::f32;
+  const auto launch = [&](auto kernel) {
+    kernel<<<blocks_for(out.elements()), kThreads, 0, stream>>>(
+        list_of(stage.nodes), list_of(stage.up), contract.node, contract.lanes, f32, out.dtype == DType::f32,
+        out.data, out.row_stride, out.col_stride, out.rows, out.cols);
+  };
+  if (stage.up.empty()) {
+    launch(finish_kernel<false>);
+  } else {
+    launch(finish_kernel<true>);
+  }
+  check_launch("finish");
+}
+
+void fill_zero(const View& out, cudaStream_t stream) {
+  if (out.empty()) return;
+  if (out.dtype == DType::f32) {
+    zero_kernel<float><<<blocks_for(out.elements()), kThreads, 0, stream>>>(
+        {static_cast<float*>(out.data), out.row_stride, out.col_stride}, out.rows, out.cols);
+  } else {
+    zero_kernel<Bf16><<<blocks_for(out.elements()), kThreads, 0, stream>>>(plane(out), out.rows, out.cols);
+  }
+  check_launch("zeros");
+}
+
+void copy_strided(const View& to, const ConstView& from, cudaStream_t stream) {
+  if (from.empty()) return;
+  if (size_of(from.dtype) == 4) {
+    launch_copy<std::uint32_t>(to, from, stream);
+  } else {
+    launch_copy<std::uint16_t>(to, from, stream);
+  }
+}
+
+}  // namespace samebits::engine::cuda

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <cstring>
 #include <exception>
 #include <map>
 #include <mutex>
@@ -15,6 +14,7 @@
 #include "samebits/error.hpp"
 #include "samebits/transport.hpp"
 #include "transport/group.hpp"
+#include "transport/memory.hpp"
 
 namespace samebits {
 namespace {
@@ -123,6 +123,23 @@ class World {
   std::shared_ptr<Group> whole_;
 };
 
+// From the moment when every rank has posted to the moment when every rank has read, however this one ends.
+class Meeting {
+ public:
+  Meeting(World& world, Group& group, int rank, const Post& post) : world_(world), group_(group) {
+    world_.enter(group_, rank, post);
+  }
+  ~Meeting() { world_.leave(group_); }
+  Meeting(const Meeting&) = delete;
+  Meeting& operator=(const Meeting&) = delete;
+
+ private:
+  World& world_;
+  Group& group_;
+};
+
+// Device memory: what a rank posts has been written, and it leaves when its copies are done. So ranks of one
+// device need no knowledge of each other's streams.
 class LocalTransport final : public Transport {
  public:
   LocalTransport(std::shared_ptr<World> world, std::shared_ptr<Group> group, int rank)
@@ -131,45 +148,51 @@ class LocalTransport final : public Transport {
   std::string name() const override { return "local"; }
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(group_->ranks.size()); }
-  bool reaches(MemorySpace space) const override { return space == MemorySpace::host; }
+  bool reaches(MemorySpace space) const override { return transport::can_reach(space); }
 
-  void all_gather(const void* send, void* receive, std::span<const std::size_t> bytes, MemorySpace,
-                  Queue) override {
+  void all_gather(const void* send, void* receive, std::span<const std::size_t> bytes, MemorySpace space,
+                  Queue queue) override {
     check_counts(bytes, size());
-    world_->enter(*group_, rank_, {static_cast<const unsigned char*>(send), bytes});
+    if (bytes[static_cast<std::size_t>(rank_)] > 0) transport::wait_for(send, space, queue);
     int other = -1;  // a rank that has other byte counts
-    auto* to = static_cast<unsigned char*>(receive);
-    for (std::size_t r = 0; r < bytes.size() && other < 0; ++r) {
-      const Post& from = group_->posts[r];
-      if (!std::equal(from.bytes.begin(), from.bytes.end(), bytes.begin(), bytes.end())) {
-        other = static_cast<int>(r);
-      } else if (bytes[r] > 0 && to != from.send) {
-        std::memcpy(to, from.send, bytes[r]);
+    {
+      const Meeting meeting(*world_, *group_, rank_, {static_cast<const unsigned char*>(send), bytes});
+      auto* to = static_cast<unsigned char*>(receive);
+      for (std::size_t r = 0; r < bytes.size() && other < 0; ++r) {
+        const Post& from = group_->posts[r];
+        if (!std::equal(from.bytes.begin(), from.bytes.end(), bytes.begin(), bytes.end())) {
+          other = static_cast<int>(r);
+        } else if (bytes[r] > 0 && to != from.send) {
+          transport::copy(to, from.send, bytes[r], space, queue);
+        }
+        to += bytes[r];
       }
-      to += bytes[r];
+      if (total(bytes) > 0) transport::wait_for(receive, space, queue);
     }
-    world_->leave(*group_);
     require_agreement(other);
   }
 
   void all_to_all(const void* send, std::span<const std::size_t> send_bytes, void* receive,
-                  std::span<const std::size_t> receive_bytes, MemorySpace, Queue) override {
+                  std::span<const std::size_t> receive_bytes, MemorySpace space, Queue queue) override {
     check_counts(send_bytes, size());
     check_counts(receive_bytes, size());
-    world_->enter(*group_, rank_, {static_cast<const unsigned char*>(send), send_bytes});
+    if (total(send_bytes) > 0) transport::wait_for(send, space, queue);
     const auto mine = static_cast<std::size_t>(rank_);
     int other = -1;
-    auto* to = static_cast<unsigned char*>(receive);
-    for (std::size_t r = 0; r < receive_bytes.size() && other < 0; ++r) {
-      const Post& from = group_->posts[r];
-      if (from.bytes[mine] != receive_bytes[r]) {
-        other = static_cast<int>(r);
-      } else if (receive_bytes[r] > 0) {
-        std::memcpy(to, from.send + total(from.bytes.first(mine)), receive_bytes[r]);
+    {
+      const Meeting meeting(*world_, *group_, rank_, {static_cast<const unsigned char*>(send), send_bytes});
+      auto* to = static_cast<unsigned char*>(receive);
+      for (std::size_t r = 0; r < receive_bytes.size() && other < 0; ++r) {
+        const Post& from = group_->posts[r];
+        if (from.bytes[mine] != receive_bytes[r]) {
+          other = static_cast<int>(r);
+        } else if (receive_bytes[r] > 0) {
+          transport::copy(to, from.send + total(from.bytes.first(mine)), receive_bytes[r], space, queue);
+        }
+        to += receive_bytes[r];
       }
-      to += receive_bytes[r];
+      if (total(receive_bytes) > 0) transport::wait_for(receive, space, queue);
     }
-    world_->leave(*group_);
     require_agreement(other);
   }
 

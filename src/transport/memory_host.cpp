@@ -1,0 +1,14 @@
+// A build without CUDA: host memory alone.
+#include <cstring>
+
+#include "transport/memory.hpp"
+
+namespace samebits::transport {
+
+bool can_reach(MemorySpace space) { return space == MemorySpace::host; }
+
+void copy(void* to, const void* from, std::size_t bytes, MemorySpace, Queue) { std::memcpy(to, from, bytes); }
+
+void wait_for(const void*, MemorySpace, Queue) {}
+
+}  // namespace samebits::transport

@@ -37,15 +37,20 @@ T pick(Random& random, const std::vector<T>& from) {
   return from[static_cast<std::size_t>(uniform(random, 0, static_cast<std::int64_t>(from.size()) - 1))];
 }
 
-TEST(Layouts, EveryNamedLayoutUnderEveryContract) {
+using Layouts = OnEngine;
+INSTANTIATE_TEST_SUITE_P(, Layouts, every_engine(), engine_name);
+
+TEST_P(Layouts, EveryNamedLayoutUnderEveryContract) {
   Random random(1);
   for (const std::string& text : kContracts) {
     const Contract contract = parse_contract(text);
+    if (!runs(engine(), contract)) continue;
     const BlockInputs in = random_inputs(random, Values::normal, {40, 96}, 21);
     const reference::Outputs expected = expected_of(contract, in);
     for (const std::string& layout : kLayouts) {
       BlockRun run;
       run.contract = contract;
+      run.engine = engine();
       run.layout = parse_layout(layout);
       expect_equals_reference(run, in, expected, "named layouts");
     }
@@ -54,12 +59,13 @@ TEST(Layouts, EveryNamedLayoutUnderEveryContract) {
 
 // Any shape, any degree, any split of the tokens, any way to reduce, any values. SAMEBITS_ROUNDS=n runs
 // longer.
-TEST(Layouts, RandomShapesCutsAndValues) {
+TEST_P(Layouts, RandomShapesCutsAndValues) {
   const char* const rounds_text = std::getenv("SAMEBITS_ROUNDS");
   const int rounds = rounds_text != nullptr ? std::atoi(rounds_text) : 60;
   for (int round = 0; round < rounds; ++round) {
     Random random(1000 + round);
     const Contract contract = parse_contract(pick(random, kContracts));
+    if (!runs(engine(), contract)) continue;
     const Values kind = kAllValues[uniform(random, 0, 5)];
     const Shape shape{uniform(random, 1, 70), uniform(random, 1, 130)};
     const std::int64_t tokens = uniform(random, 0, 3) == 0 ? uniform(random, 0, 3) : uniform(random, 4, 60);
@@ -68,6 +74,7 @@ TEST(Layouts, RandomShapesCutsAndValues) {
     for (int variant = 0; variant < 4; ++variant) {
       BlockRun run;
       run.contract = contract;
+      run.engine = engine();
       run.layout = {static_cast<int>(uniform(random, 1, 6)), static_cast<int>(uniform(random, 1, 3)),
                     uniform(random, 0, 1) == 1};
       run.isa = pick<Isa>(random, {Isa::plain, Isa::automatic});
@@ -80,7 +87,7 @@ TEST(Layouts, RandomShapesCutsAndValues) {
       run.covers = pick<CoverExchange>(
           random, {CoverExchange::automatic, CoverExchange::one_shot, CoverExchange::slice_owner});
       run.callbacks = uniform(random, 0, 3) == 0;
-      run.strided = uniform(random, 0, 2) == 0;
+      run.placement.padding = uniform(random, 0, 2) == 0 ? 5 : 0;
       run.f32_gradients = uniform(random, 0, 2) == 0;
       expect_equals_reference(run, in, expected,
                               fmt::format("round {} {} {}x{}x{}", round, name_of(kind), tokens, shape.hidden,
@@ -90,7 +97,7 @@ TEST(Layouts, RandomShapesCutsAndValues) {
 }
 
 // Shards that cut between leaves: covers of weight gradients cross context ranks, of several nodes a rank.
-TEST(Layouts, GradientCoversCrossContextRanks) {
+TEST_P(Layouts, GradientCoversCrossContextRanks) {
   Random random(2);
   for (const std::string text :
        {"f32-tree-v1,T=block:8", "bf16-tree-v1,T=block:8,H=max:9,I=max:9", "sm90-v1,T=block:16"}) {
@@ -108,6 +115,7 @@ TEST(Layouts, GradientCoversCrossContextRanks) {
         }
         BlockRun run;
         run.contract = contract;
+        run.engine = engine();
         run.layout = {tp, cp, false};
         run.shards = TokenShards::of(of_rank);
         run.gradients = GradientReduction::exchange_covers;
@@ -119,7 +127,7 @@ TEST(Layouts, GradientCoversCrossContextRanks) {
 }
 
 // `block` trees give ranks of uneven degrees several cover nodes; uneven cuts fall at leaf boundaries.
-TEST(Layouts, UnevenTensorDegreesByColumns) {
+TEST_P(Layouts, UnevenTensorDegreesByColumns) {
   Random random(3);
   const Contract contract = parse_contract("f32-tree-v1,I=block:8");
   const BlockInputs in = random_inputs(random, Values::cancelling, {16, 104}, 9);
@@ -127,6 +135,7 @@ TEST(Layouts, UnevenTensorDegreesByColumns) {
   for (const int tp : {3, 5, 6, 12, 13}) {
     BlockRun run;
     run.contract = contract;
+    run.engine = engine();
     run.layout = {tp, 1, tp % 2 == 1};
     run.down = DownCut::columns;
     expect_equals_reference(run, in, expected, "uneven degrees");
@@ -135,7 +144,7 @@ TEST(Layouts, UnevenTensorDegreesByColumns) {
 
 // The checks above can fail: one moved split changes elements of every result that the tree of I or of tokens
 // reaches.
-TEST(Layouts, AMovedSplitIsSeen) {
+TEST_P(Layouts, AMovedSplitIsSeen) {
   Random random(4);
   for (const std::string text :
        {"bf16-tree-v1", "f32-tree-v1,T=block:8", "sm90-v1,T=block:16", "hf-sm90-v1"}) {
@@ -144,6 +153,7 @@ TEST(Layouts, AMovedSplitIsSeen) {
     const BlockInputs in = random_inputs(random, Values::cancelling, {kHidden, 768}, kTokens);
     BlockRun run;
     run.contract = contract;
+    run.engine = engine();
     run.f32_gradients = true;
     const BlockOutputs right = run_block(run, in);
     run.control = true;

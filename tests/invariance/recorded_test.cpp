@@ -29,7 +29,10 @@ std::string digest_of(const std::vector<T>& data, std::int64_t rows, std::int64_
                           sizeof(T) == 4 ? DType::f32 : DType::bf16));
 }
 
-TEST(Recorded, GoldenDigestsOnEveryLayout) {
+using Recorded = OnEngine;
+INSTANTIATE_TEST_SUITE_P(, Recorded, every_engine(), engine_name);
+
+TEST_P(Recorded, GoldenDigestsOnEveryLayout) {
   const Shape shape = reference::kGoldenShape;
   const std::int64_t tokens = reference::kGoldenTokens, hidden = shape.hidden,
                      intermediate = shape.intermediate;
@@ -43,13 +46,14 @@ TEST(Recorded, GoldenDigestsOnEveryLayout) {
     for (const std::string& layout : kLayouts) {
       BlockRun run;
       run.contract = parse_contract(golden.contract);
+      run.engine = engine();
       run.layout = parse_layout(layout);
       run.split = layout == "tp3+cp2" ? TokenSplit::zigzag : TokenSplit::contiguous;
       const BlockOutputs bf16 = run_block(run, in);
       run.f32_gradients = true;
       const BlockOutputs f32 = run_block(run, in);
       const std::string what = fmt::format("{} on {}", golden.contract, layout);
-      EXPECT_EQ(bf16.replica_difference, "") << what;
+      EXPECT_EQ(bf16.problem, "") << what;
       EXPECT_EQ(digest_of(bf16.y, tokens, hidden), golden.y) << what;
       EXPECT_EQ(digest_of(bf16.training_y, tokens, hidden), golden.y) << what;
       EXPECT_EQ(digest_of(bf16.dx, tokens, hidden), golden.dx) << what;
@@ -67,7 +71,7 @@ constexpr const char* kUp = "model.layers.0.mlp.up_proj.weight";
 constexpr const char* kDown = "model.layers.0.mlp.down_proj.weight";
 
 // What unmodified PyTorch returned on an H200: Hugging Face's Qwen3MLP, output and four gradients.
-TEST(Recorded, HuggingFaceOnAnH200OnEveryLayout) {
+TEST_P(Recorded, HuggingFaceOnAnH200OnEveryLayout) {
   const auto file = SafetensorsFile::open(SAMEBITS_FIXTURES "/hf_qwen3mlp_h200.safetensors");
   const auto tensor = [&](const char* name) {
     const HostMatrix matrix = file.matrix(name);
@@ -82,9 +86,10 @@ TEST(Recorded, HuggingFaceOnAnH200OnEveryLayout) {
   for (const std::string& layout : kLayouts) {
     BlockRun run;
     run.contract = parse_contract("hf-sm90-v1");
+    run.engine = engine();
     run.layout = parse_layout(layout);
     const BlockOutputs got = run_block(run, in);
-    EXPECT_EQ(got.replica_difference, "") << layout;
+    EXPECT_EQ(got.problem, "") << layout;
     const auto expect = [&](const char* name, const std::vector<std::uint16_t>& ours, std::int64_t rows,
                             std::int64_t cols) {
       expect_same_bits(layout + " " + name, ours.data(), tensor(name).data(), rows, cols, NaNs::any);

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <mutex>
+#include <numeric>
+#include <span>
+#include <type_traits>
 
 #include "support/callback_world.hpp"
 #include "support/equality.hpp"
@@ -12,52 +14,86 @@
 namespace samebits::test {
 namespace {
 
-// A matrix with rows 5 elements further apart than they need be when `strided`, filled with a guard pattern.
-struct Matrix {
-  Matrix(std::int64_t rows, std::int64_t cols, DType dtype, bool strided)
-      : bytes(static_cast<std::size_t>(rows * (cols + 5)) * size_of(dtype) + 8, 0xA5),
-        view{bytes.data(), dtype, rows, cols, strided ? cols + 5 : cols, 1, {}} {}
-  std::vector<unsigned char> bytes;
-  View view;
-};
-
-void copy_rows(const View& to, const ConstView& from) {
-  const std::size_t size = size_of(from.dtype);
-  for (std::int64_t row = 0; row < from.rows; ++row) {
-    std::memcpy(
-        static_cast<unsigned char*>(to.data) + static_cast<std::size_t>(row * to.row_stride) * size,
-        static_cast<const unsigned char*>(from.data) + static_cast<std::size_t>(row * from.row_stride) * size,
-        static_cast<std::size_t>(from.cols) * size);
-  }
-}
-
 // Collects shards into whole tensors; an element that arrives twice must arrive with the same bits.
 class Assembly {
  public:
   template <class T>
   void put(const char* name, std::vector<T>& whole, std::vector<bool>& seen, std::int64_t whole_cols,
-           std::int64_t row0, std::int64_t col0, const ConstView& part, int rank) {
+           std::span<const std::int64_t> rows, std::int64_t col0, std::int64_t cols, const T* part,
+           int rank) {
     const std::lock_guard lock(mutex_);
-    for (std::int64_t row = 0; row < part.rows; ++row) {
-      const T* const from = static_cast<const T*>(part.data) + row * part.row_stride;
-      for (std::int64_t col = 0; col < part.cols; ++col) {
-        const auto at = static_cast<std::size_t>((row0 + row) * whole_cols + col0 + col);
-        if (seen[at] && !same_element(whole[at], from[col]) && difference.empty()) {
-          difference = fmt::format("{} of rank {} differs from another rank's copy at [{}, {}]", name, rank,
-                                   row0 + row, col0 + col);
+    for (const std::int64_t row : rows) {
+      for (std::int64_t col = col0; col < col0 + cols; ++col, ++part) {
+        const auto at = static_cast<std::size_t>(row * whole_cols + col);
+        if (seen[at] && !same_element(whole[at], *part) && problem.empty()) {
+          problem =
+              fmt::format("{} of rank {} differs from another rank's copy at [{}, {}]", name, rank, row, col);
         }
-        whole[at] = from[col];
+        whole[at] = *part;
         seen[at] = true;
       }
     }
   }
-  std::string difference;
+  void complain(const std::string& words) {
+    const std::lock_guard lock(mutex_);
+    if (problem.empty()) problem = words;
+  }
+  std::string problem;
 
  private:
   std::mutex mutex_;
 };
 
 std::vector<bool> flags(std::size_t count) { return std::vector<bool>(count, false); }
+
+std::shared_ptr<engine::Engine> engine_of(const BlockRun& run) {
+  return run.engine == EngineKind::cuda ? cuda_engine() : make_cpu_engine({run.threads, run.isa});
+}
+
+PlanOptions options_of(const BlockRun& run, const BlockInputs& in, std::shared_ptr<engine::Engine> engine,
+                       std::shared_ptr<Transport> transport) {
+  PlanOptions options;
+  options.contract = run.contract;
+  options.shape = in.shape;
+  options.max_tokens = in.tokens;
+  options.max_rank_tokens = in.tokens;
+  options.layout = run.layout;
+  options.engine = std::move(engine);
+  options.transport = std::move(transport);
+  options.down = run.down;
+  options.weights = run.weights;
+  options.gradient_reduction = run.gradients;
+  options.cover_exchange = run.covers;
+  options.control = run.control;
+  return options;
+}
+
+// The tokens whose rows a rank's x, y, dy and dx hold: its context rank's in global order, or its slice of
+// them under sequence parallelism.
+std::vector<std::int64_t> rows_of(const Layout& layout, const RankShard& shard, const TokenShards& shards) {
+  std::vector<std::int64_t> rows;
+  for (const Interval& interval : shards.of_rank[static_cast<std::size_t>(shard.cp_rank)]) {
+    for (std::int64_t t = interval.begin; t < interval.end; ++t) rows.push_back(t);
+  }
+  if (!layout.sequence_parallel || layout.tp == 1) return rows;
+  const Interval slice = even_slice(static_cast<std::int64_t>(rows.size()), layout.tp, shard.tp_rank);
+  return {rows.begin() + slice.begin, rows.begin() + slice.end};
+}
+
+std::vector<std::int64_t> range(std::int64_t begin, std::int64_t end) {
+  std::vector<std::int64_t> all(static_cast<std::size_t>(end - begin));
+  std::iota(all.begin(), all.end(), begin);
+  return all;
+}
+
+std::vector<std::uint16_t> gathered(const std::vector<std::uint16_t>& whole,
+                                    const std::vector<std::int64_t>& rows, std::int64_t cols) {
+  std::vector<std::uint16_t> part;
+  part.reserve(rows.size() * static_cast<std::size_t>(cols));
+  for (const std::int64_t row : rows)
+    part.insert(part.end(), whole.begin() + row * cols, whole.begin() + (row + 1) * cols);
+  return part;
+}
 
 TokenShards split_tokens(const BlockRun& run, std::int64_t tokens) {
   const int cp = run.layout.cp;
@@ -92,12 +128,15 @@ BlockInputs random_inputs(Random& random, Values kind, Shape shape, std::int64_t
 }
 
 std::string describe(const BlockRun& run) {
-  return fmt::format("{} on {}, isa {}, {} threads, split {}/{}, down {}, gradients {}, covers {}{}{}{}",
-                     canonical(run.contract), name_of(run.layout), static_cast<int>(run.isa), run.threads,
-                     static_cast<int>(run.split), run.split_seed, static_cast<int>(run.down),
-                     static_cast<int>(run.gradients), static_cast<int>(run.covers),
-                     run.callbacks ? ", callbacks" : "", run.strided ? ", strided" : "",
-                     run.f32_gradients ? ", f32 gradients" : "");
+  const std::string engine =
+      run.engine == EngineKind::cpu
+          ? fmt::format("cpu, isa {}, {} threads", static_cast<int>(run.isa), run.threads)
+          : name_of(run.engine);
+  return fmt::format("{} on {}, {}, split {}/{}, down {}, gradients {}, covers {}{}, rows {} apart from {}{}",
+                     canonical(run.contract), name_of(run.layout), engine, static_cast<int>(run.split),
+                     run.split_seed, static_cast<int>(run.down), static_cast<int>(run.gradients),
+                     static_cast<int>(run.covers), run.callbacks ? ", callbacks" : "", run.placement.padding,
+                     run.placement.shift, run.f32_gradients ? ", f32 gradients" : "");
 }
 
 BlockOutputs run_block(const BlockRun& run, const BlockInputs& in) {
@@ -113,123 +152,130 @@ BlockOutputs run_block(const BlockRun& run, const BlockInputs& in) {
   std::vector<bool> seen_y = flags(activations), seen_t = flags(activations), seen_dx = flags(activations);
   std::vector<bool> seen_gate = flags(weights), seen_up = flags(weights), seen_down = flags(weights);
 
+  // Whole weights, of which every rank sees its slices.
+  const std::shared_ptr<engine::Engine> memory = engine_of(run);
+  Matrix gate(*memory, intermediate, hidden, DType::bf16, run.placement),
+      up(*memory, intermediate, hidden, DType::bf16, run.placement),
+      down(*memory, hidden, intermediate, DType::bf16, run.placement);
+  gate.write(in.gate.data()), up.write(in.up.data()), down.write(in.down.data());
+  const auto check_operand = [&](const char* name, const Matrix& matrix, const auto& given, Queue queue) {
+    if (matrix.read<std::uint16_t>(queue) != given) assembly.complain(fmt::format("{} was changed", name));
+    if (!matrix.guards_hold(queue)) assembly.complain(fmt::format("written around {}", name));
+  };
+
   const auto body = [&](int rank, std::shared_ptr<Transport> transport) {
-    PlanOptions options;
-    options.contract = run.contract;
-    options.shape = in.shape;
-    options.max_tokens = tokens;
-    options.max_rank_tokens = tokens;
-    options.layout = run.layout;
-    options.engine = make_cpu_engine({run.threads, run.isa});
-    options.transport = std::move(transport);
-    options.down = run.down;
-    options.weights = run.weights;
-    options.gradient_reduction = run.gradients;
-    options.cover_exchange = run.covers;
-    options.control = run.control;
+    const std::shared_ptr<engine::Engine> engine = engine_of(run);
+    const engine::OwnedQueue own_queue = engine->make_queue();
+    const Queue queue{own_queue.get()};
+    const PlanOptions options = options_of(run, in, engine, std::move(transport));
     PlanOptions inference = options;
     inference.backward = false;
     inference.weights = WeightCut::automatic;
     Plan training_plan(options), inference_plan(inference);
 
-    // The rank's tokens in global order, then its slice of them under sequence parallelism.
     const RankShard& shard = training_plan.shard();
-    const auto& intervals = shards.of_rank[static_cast<std::size_t>(shard.cp_rank)];
-    std::vector<std::int64_t> rows;
-    for (const Interval& interval : intervals) {
-      for (std::int64_t t = interval.begin; t < interval.end; ++t) rows.push_back(t);
-    }
-    if (run.layout.sequence_parallel && run.layout.tp > 1) {
-      const Interval slice = even_slice(static_cast<std::int64_t>(rows.size()), run.layout.tp, shard.tp_rank);
-      rows = {rows.begin() + slice.begin, rows.begin() + slice.end};
-    }
-    const auto count = static_cast<std::int64_t>(rows.size());
-    Matrix x(count, hidden, DType::bf16, run.strided), dy(count, hidden, DType::bf16, run.strided);
-    Matrix y(count, hidden, DType::bf16, run.strided), t(count, hidden, DType::bf16, run.strided);
-    Matrix dx(count, hidden, DType::bf16, run.strided);
-    for (std::int64_t row = 0; row < count; ++row) {
-      copy_rows(x.view.slice_rows(row, row + 1), host_view(in.x.data() + rows[row] * hidden, 1, hidden));
-      copy_rows(dy.view.slice_rows(row, row + 1), host_view(in.dy.data() + rows[row] * hidden, 1, hidden));
-    }
-    const ConstView gate = host_view(static_cast<const void*>(in.gate.data()), intermediate, hidden);
-    const ConstView up = host_view(static_cast<const void*>(in.up.data()), intermediate, hidden);
-    const ConstView down = host_view(static_cast<const void*>(in.down.data()), hidden, intermediate);
-    const std::int64_t held = shard.intermediate.length();
+    const std::vector<std::int64_t> rows = rows_of(run.layout, shard, shards);
+    const auto count = static_cast<std::int64_t>(rows.size()), held = shard.intermediate.length();
     const DType dtype = run.f32_gradients ? DType::f32 : DType::bf16;
-    Matrix d_gate(held, hidden, dtype, run.strided), d_up(held, hidden, dtype, run.strided),
-        d_down(hidden, held, dtype, run.strided);
+    const auto matrix = [&](std::int64_t r, std::int64_t c, DType type) {
+      return Matrix(*engine, r, c, type, run.placement);
+    };
+    const std::vector<std::uint16_t> my_x = gathered(in.x, rows, hidden),
+                                     my_dy = gathered(in.dy, rows, hidden);
+    Matrix x = matrix(count, hidden, DType::bf16), dy = matrix(count, hidden, DType::bf16);
+    x.write(my_x.data(), queue), dy.write(my_dy.data(), queue);
+    const Matrix y = matrix(count, hidden, DType::bf16), t = matrix(count, hidden, DType::bf16),
+                 dx = matrix(count, hidden, DType::bf16), d_gate = matrix(held, hidden, dtype),
+                 d_up = matrix(held, hidden, dtype), d_down = matrix(hidden, held, dtype);
 
     ForwardArgs forward;
-    forward.x = x.view;
+    forward.x = x.view();
     forward.shards = &shards;
-    forward.y = y.view;
-    forward.weights = inference_plan.slice(gate, up, down);
+    forward.y = y.view();
+    forward.weights = inference_plan.slice(gate.view(), up.view(), down.view());
+    forward.queue = queue;
     inference_plan.forward(forward);
-    forward.y = t.view;
-    forward.weights = training_plan.slice(gate, up, down);
+    forward.y = t.view();
+    forward.weights = training_plan.slice(gate.view(), up.view(), down.view());
     training_plan.forward(forward);
     BackwardArgs backward;
-    backward.x = x.view;
-    backward.dy = dy.view;
+    backward.x = x.view();
+    backward.dy = dy.view();
     backward.weights = forward.weights;
     backward.shards = &shards;
-    backward.dx = dx.view;
-    backward.d_gate = d_gate.view;
-    backward.d_up = d_up.view;
-    backward.d_down = d_down.view;
+    backward.dx = dx.view();
+    backward.d_gate = d_gate.view();
+    backward.d_up = d_up.view();
+    backward.d_down = d_down.view();
+    backward.queue = queue;
     training_plan.backward(backward);
 
-    for (std::int64_t row = 0; row < count; ++row) {
-      assembly.put("y", out.y, seen_y, hidden, rows[row], 0, y.view.slice_rows(row, row + 1), rank);
-      assembly.put("training y", out.training_y, seen_t, hidden, rows[row], 0,
-                   t.view.slice_rows(row, row + 1), rank);
-      assembly.put("dx", out.dx, seen_dx, hidden, rows[row], 0, dx.view.slice_rows(row, row + 1), rank);
-    }
-    const std::int64_t begin = shard.intermediate.begin;
-    const auto put_gradients = [&](auto& whole_gate, auto& whole_up, auto& whole_down) {
-      assembly.put("d_gate", whole_gate, seen_gate, hidden, begin, 0, d_gate.view, rank);
-      assembly.put("d_up", whole_up, seen_up, hidden, begin, 0, d_up.view, rank);
-      assembly.put("d_down", whole_down, seen_down, intermediate, 0, begin, d_down.view, rank);
+    const auto collect = [&](const char* name, auto& whole, std::vector<bool>& seen, std::int64_t whole_cols,
+                             std::span<const std::int64_t> at, std::int64_t col0, const Matrix& part) {
+      using T = typename std::remove_reference_t<decltype(whole)>::value_type;
+      const std::vector<T> elements = part.read<T>(queue);
+      assembly.put(name, whole, seen, whole_cols, at, col0, part.cols(), elements.data(), rank);
+      if (!part.guards_hold(queue))
+        assembly.complain(fmt::format("written around {} of rank {}", name, rank));
+    };
+    collect("y", out.y, seen_y, hidden, rows, 0, y);
+    collect("training y", out.training_y, seen_t, hidden, rows, 0, t);
+    collect("dx", out.dx, seen_dx, hidden, rows, 0, dx);
+    const Interval mine = shard.intermediate;
+    const std::vector<std::int64_t> my_rows = range(mine.begin, mine.end), all_rows = range(0, hidden);
+    const auto collect_gradients = [&](auto& whole_gate, auto& whole_up, auto& whole_down) {
+      collect("d_gate", whole_gate, seen_gate, hidden, my_rows, 0, d_gate);
+      collect("d_up", whole_up, seen_up, hidden, my_rows, 0, d_up);
+      collect("d_down", whole_down, seen_down, intermediate, all_rows, mine.begin, d_down);
     };
     if (run.f32_gradients) {
-      put_gradients(out.d_gate_f32, out.d_up_f32, out.d_down_f32);
+      collect_gradients(out.d_gate_f32, out.d_up_f32, out.d_down_f32);
     } else {
-      put_gradients(out.d_gate, out.d_up, out.d_down);
+      collect_gradients(out.d_gate, out.d_up, out.d_down);
     }
+    check_operand("x", x, my_x, queue);
+    check_operand("dy", dy, my_dy, queue);
   };
   if (run.callbacks) {
-    run_callback_world(run.layout.ranks(), body);
+    run_callback_world_on(*memory, run.layout.ranks(), body);
   } else {
     run_local(run.layout.ranks(), body);
   }
-  out.replica_difference = assembly.difference;
+  check_operand("gate", gate, in.gate, {});
+  check_operand("up", up, in.up, {});
+  check_operand("down", down, in.down, {});
   for (const auto* seen : {&seen_y, &seen_t, &seen_dx, &seen_gate, &seen_up, &seen_down}) {
     if (std::find(seen->begin(), seen->end(), false) != seen->end())
-      out.replica_difference += " an element arrived from no rank";
+      assembly.complain("an element arrived from no rank");
   }
+  out.problem = assembly.problem;
   return out;
+}
+
+void expect_same_outputs(const std::string& what, const BlockOutputs& got, const BlockOutputs& expected,
+                         const BlockInputs& in, bool f32_gradients) {
+  const std::int64_t hidden = in.shape.hidden, intermediate = in.shape.intermediate;
+  EXPECT_EQ(got.problem, "") << what;
+  expect_same_bits(what + "y", got.y, expected.y, in.tokens, hidden);
+  expect_same_bits(what + "training y", got.training_y, expected.training_y, in.tokens, hidden);
+  expect_same_bits(what + "dx", got.dx, expected.dx, in.tokens, hidden);
+  if (f32_gradients) {
+    expect_same_bits(what + "d_gate", got.d_gate_f32, expected.d_gate_f32, intermediate, hidden);
+    expect_same_bits(what + "d_up", got.d_up_f32, expected.d_up_f32, intermediate, hidden);
+    expect_same_bits(what + "d_down", got.d_down_f32, expected.d_down_f32, hidden, intermediate);
+  } else {
+    expect_same_bits(what + "d_gate", got.d_gate, expected.d_gate, intermediate, hidden);
+    expect_same_bits(what + "d_up", got.d_up, expected.d_up, intermediate, hidden);
+    expect_same_bits(what + "d_down", got.d_down, expected.d_down, hidden, intermediate);
+  }
 }
 
 void expect_equals_reference(const BlockRun& run, const BlockInputs& in, const reference::Outputs& expected,
                              const std::string& context) {
-  const BlockOutputs got = run_block(run, in);
-  const std::string what = context + ": " + describe(run) + ": ";
-  const std::int64_t hidden = in.shape.hidden, intermediate = in.shape.intermediate;
-  EXPECT_EQ(got.replica_difference, "") << what;
-  expect_same_bits(what + "y", got.y.data(), expected.y.data(), in.tokens, hidden);
-  expect_same_bits(what + "training y", got.training_y.data(), expected.y.data(), in.tokens, hidden);
-  expect_same_bits(what + "dx", got.dx.data(), expected.dx.data(), in.tokens, hidden);
-  if (run.f32_gradients) {
-    expect_same_bits(what + "d_gate", got.d_gate_f32.data(), expected.d_gate_f32.data(), intermediate,
-                     hidden);
-    expect_same_bits(what + "d_up", got.d_up_f32.data(), expected.d_up_f32.data(), intermediate, hidden);
-    expect_same_bits(what + "d_down", got.d_down_f32.data(), expected.d_down_f32.data(), hidden,
-                     intermediate);
-  } else {
-    expect_same_bits(what + "d_gate", got.d_gate.data(), expected.d_gate.data(), intermediate, hidden);
-    expect_same_bits(what + "d_up", got.d_up.data(), expected.d_up.data(), intermediate, hidden);
-    expect_same_bits(what + "d_down", got.d_down.data(), expected.d_down.data(), hidden, intermediate);
-  }
+  BlockOutputs all{
+      expected.y,      expected.y,          expected.dx,       expected.d_gate,     expected.d_up,
+      expected.d_down, expected.d_gate_f32, expected.d_up_f32, expected.d_down_f32, {}};
+  expect_same_outputs(context + ": " + describe(run) + ": ", run_block(run, in), all, in, run.f32_gradients);
 }
 
 }  // namespace samebits::test

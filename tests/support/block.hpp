@@ -7,6 +7,8 @@
 
 #include "reference/reference.hpp"
 #include "samebits/plan.hpp"
+#include "support/engines.hpp"
+#include "support/matrix.hpp"
 #include "support/values.hpp"
 
 namespace samebits::test {
@@ -26,8 +28,9 @@ enum class TokenSplit { contiguous, zigzag, random };
 struct BlockRun {
   Contract contract;
   Layout layout{};
-  Isa isa = Isa::automatic;
-  int threads = 1;
+  EngineKind engine = EngineKind::cpu;
+  Isa isa = Isa::automatic;  // of the CPU engine
+  int threads = 1;           // likewise, a rank
   TokenSplit split = TokenSplit::contiguous;
   std::uint64_t split_seed = 0;         // of a random split
   std::optional<TokenShards> shards{};  // instead of `split`
@@ -36,7 +39,7 @@ struct BlockRun {
   GradientReduction gradients = GradientReduction::automatic;
   CoverExchange covers = CoverExchange::automatic;
   bool callbacks = false;  // over the callback transport
-  bool strided = false;    // x, y, dy, dx and gradients with padded rows
+  Placement placement{};   // of every operand and result
   bool f32_gradients = false;
   bool control = false;
 };
@@ -45,9 +48,15 @@ std::string describe(const BlockRun& run);
 struct BlockOutputs {
   std::vector<std::uint16_t> y, training_y, dx, d_gate, d_up, d_down;  // [M, H] and [out, in]
   std::vector<float> d_gate_f32, d_up_f32, d_down_f32;
-  std::string replica_difference;  // the first rank whose copy of a result differs from another's, in words
+  // In words: the first rank whose copy of a result differs from another's, elements that arrived from no
+  // rank, operands that changed and guards that were overwritten.
+  std::string problem;
 };
 BlockOutputs run_block(const BlockRun& run, const BlockInputs& inputs);
+
+// Fails the current test where two runs differ in a bit.
+void expect_same_outputs(const std::string& what, const BlockOutputs& got, const BlockOutputs& expected,
+                         const BlockInputs& inputs, bool f32_gradients);
 
 // Fails the current test where the run differs from the reference in a bit.
 void expect_equals_reference(const BlockRun& run, const BlockInputs& inputs,

@@ -6,6 +6,7 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -51,31 +52,79 @@ class Mailboxes {
   std::vector<std::deque<std::vector<unsigned char>>> boxes_;
 };
 
-TransportCallbacks callbacks_of(int rank, const std::shared_ptr<Mailboxes>& boxes) {
+std::size_t total(std::span<const std::size_t> bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), std::size_t{0});
+}
+
+// Host memory on one side of a collective: the caller's own, or a copy of what lies on the engine's device.
+class Staged {
+ public:
+  Staged(engine::Engine& engine, const void* data, std::size_t bytes, MemorySpace space, Queue queue)
+      : engine_(engine), data_(data), bytes_(bytes), queue_(queue), copies_(space != MemorySpace::host) {
+    if (copies_) copy_.resize(bytes);
+  }
+  const unsigned char* read() {
+    if (!copies_) return static_cast<const unsigned char*>(data_);
+    if (bytes_ > 0)
+      engine_.copy(row(copy_.data(), {}), row(const_cast<void*>(data_), engine_.device()), queue_);
+    return copy_.data();
+  }
+  unsigned char* target() {
+    return copies_ ? copy_.data() : static_cast<unsigned char*>(const_cast<void*>(data_));
+  }
+  void deliver() {
+    if (copies_ && bytes_ > 0)
+      engine_.copy(row(const_cast<void*>(data_), engine_.device()), row(copy_.data(), {}), queue_);
+  }
+
+ private:
+  View row(void* data, Device device) const {
+    const auto elements = static_cast<std::int64_t>(bytes_ / size_of(DType::bf16));
+    return {data, DType::bf16, 1, elements, elements, 1, device};
+  }
+  engine::Engine& engine_;
+  const void* data_;
+  std::size_t bytes_;
+  Queue queue_;
+  bool copies_;
+  std::vector<unsigned char> copy_;
+};
+
+TransportCallbacks callbacks_of(int rank, const std::shared_ptr<Mailboxes>& boxes, engine::Engine& engine) {
   TransportCallbacks callbacks;
-  callbacks.all_gather = [rank, boxes](std::span<const int> group, const void* send, void* receive,
-                                       std::span<const std::size_t> bytes, MemorySpace, Queue) {
+  callbacks.spaces = {engine.device().space};
+  callbacks.all_gather = [rank, boxes, &engine](std::span<const int> group, const void* send, void* receive,
+                                                std::span<const std::size_t> bytes, MemorySpace space,
+                                                Queue queue) {
     const auto mine = static_cast<std::size_t>(std::find(group.begin(), group.end(), rank) - group.begin());
-    for (const int to : group) boxes->send(rank, to, send, bytes[mine]);
-    auto* at = static_cast<unsigned char*>(receive);
+    Staged sent(engine, send, bytes[mine], space, queue),
+        received(engine, receive, total(bytes), space, queue);
+    const unsigned char* const from = sent.read();
+    for (const int to : group) boxes->send(rank, to, from, bytes[mine]);
+    unsigned char* at = received.target();
     for (std::size_t r = 0; r < group.size(); ++r) {
       boxes->receive(group[r], rank, at, bytes[r]);
       at += bytes[r];
     }
+    received.deliver();
   };
-  callbacks.all_to_all = [rank, boxes](std::span<const int> group, const void* send,
-                                       std::span<const std::size_t> send_bytes, void* receive,
-                                       std::span<const std::size_t> receive_bytes, MemorySpace, Queue) {
-    const auto* from = static_cast<const unsigned char*>(send);
+  callbacks.all_to_all = [rank, boxes, &engine](std::span<const int> group, const void* send,
+                                                std::span<const std::size_t> send_bytes, void* receive,
+                                                std::span<const std::size_t> receive_bytes, MemorySpace space,
+                                                Queue queue) {
+    Staged sent(engine, send, total(send_bytes), space, queue),
+        received(engine, receive, total(receive_bytes), space, queue);
+    const unsigned char* from = sent.read();
     for (std::size_t r = 0; r < group.size(); ++r) {
       boxes->send(rank, group[r], from, send_bytes[r]);
       from += send_bytes[r];
     }
-    auto* at = static_cast<unsigned char*>(receive);
+    unsigned char* at = received.target();
     for (std::size_t r = 0; r < group.size(); ++r) {
       boxes->receive(group[r], rank, at, receive_bytes[r]);
       at += receive_bytes[r];
     }
+    received.deliver();
   };
   callbacks.abort = [boxes](const std::string&) { boxes->close(); };
   return callbacks;
@@ -84,6 +133,11 @@ TransportCallbacks callbacks_of(int rank, const std::shared_ptr<Mailboxes>& boxe
 }  // namespace
 
 void run_callback_world(int ranks, const std::function<void(int, std::shared_ptr<Transport>)>& body) {
+  run_callback_world_on(*make_cpu_engine({1, Isa::automatic}), ranks, body);
+}
+
+void run_callback_world_on(engine::Engine& engine, int ranks,
+                           const std::function<void(int, std::shared_ptr<Transport>)>& body) {
   const auto boxes = std::make_shared<Mailboxes>(ranks);
   std::mutex mutex;
   std::exception_ptr first;
@@ -91,7 +145,7 @@ void run_callback_world(int ranks, const std::function<void(int, std::shared_ptr
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        body(rank, callback_transport(rank, ranks, callbacks_of(rank, boxes)));
+        body(rank, callback_transport(rank, ranks, callbacks_of(rank, boxes, engine)));
       } catch (...) {
         const std::lock_guard lock(mutex);
         if (!first) first = std::current_exception();

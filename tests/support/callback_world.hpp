@@ -5,10 +5,15 @@
 #include <functional>
 #include <memory>
 
+#include "engine/engine.hpp"
 #include "samebits/transport.hpp"
 
 namespace samebits::test {
 
 void run_callback_world(int ranks, const std::function<void(int, std::shared_ptr<Transport>)>& body);
+
+// For bytes that lie in the memory of the engine's device.
+void run_callback_world_on(engine::Engine& engine, int ranks,
+                           const std::function<void(int, std::shared_ptr<Transport>)>& body);
 
 }  // namespace samebits::test

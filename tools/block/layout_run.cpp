@@ -11,6 +11,7 @@
 
 #include "block/rank_tokens.hpp"
 #include "block/run_ranks.hpp"
+#include "block/staging.hpp"
 #include "samebits/plan.hpp"
 #include "samebits/transport.hpp"
 
@@ -33,6 +34,7 @@ auto allowed(const Body& body) {
 
 class RankRun {
  public:
+  // `block`: the weights where the engine reads them, the tokens on the host.
   RankRun(const Compute& compute, const BlockCase& block, const LayoutRun& run, const TokenShards& shards,
           int rank, std::shared_ptr<Transport> transport)
       : compute_(compute),
@@ -42,24 +44,23 @@ class RankRun {
         rank_(rank),
         tokens_(tokens_of_rank(shards, run.layout, rank)),
         transport_(std::move(transport)),
-        engine_(compute.make_engine(std::max(1, compute.threads / run.layout.ranks()))) {}
+        engine_(compute.make_engine(std::max(1, compute.threads / run.layout.ranks()))),
+        staging_(compute.device_engine) {}
 
   void go(BlockTensors& out) {
     const HostTensor x = local_rows(block_.x, tokens_);
+    const ConstView x_there = staging_.input(x.view());
     HostTensor y(x.view().rows, block_.shape.hidden);
     if (run_.inference) {
       Plan plan = make_plan(false);
-      y.poison();
-      plan.forward(forward_args(plan, x, y));
+      forward(plan, x_there, y);
       record(kOutput, y, out);
     }
     if (run_.training) {
       Plan plan = make_plan(true);
-      y.poison();
-      plan.forward(forward_args(plan, x, y));
+      forward(plan, x_there, y);
       record(kTrainingOutput, y, out);
-      y.poison();  // now it serves dx
-      backward(plan, x, local_rows(block_.dy, tokens_), y, out);
+      backward(plan, x_there, local_rows(block_.dy, tokens_), y, out);  // y serves dx
     }
   }
 
@@ -74,18 +75,22 @@ class RankRun {
     return allowed([&] { return Plan(options); });
   }
 
-  ForwardArgs forward_args(const Plan& plan, const HostTensor& x, HostTensor& y) const {
+  void forward(Plan& plan, const ConstView& x, HostTensor& y) {
+    y.poison();
+    const View y_there = staging_.output(y.view());
     ForwardArgs args;
-    args.x = x.view();
-    args.y = y.view();
+    args.x = x;
+    args.y = y_there;
     args.weights = plan.slice(block_.gate, block_.up, block_.down);
     args.shards = &shards_;
     args.tokens = block_.tokens;
-    return args;
+    args.queue = staging_.queue();
+    plan.forward(args);
+    staging_.fetch(y.view(), y_there);
   }
 
   // `dx` is scratch for the rank's rows of dx.
-  void backward(Plan& plan, const HostTensor& x, const HostTensor& dy, HostTensor& dx, BlockTensors& out) {
+  void backward(Plan& plan, const ConstView& x, const HostTensor& dy, HostTensor& dx, BlockTensors& out) {
     const Interval rows = plan.shard().intermediate;
     const Shape& shape = block_.shape;
     HostTensor gate_replica, up_replica, down_replica;
@@ -104,17 +109,23 @@ class RankRun {
       d_down = down_replica.view();
     }
 
+    dx.poison();
     BackwardArgs args;
-    args.x = x.view();
-    args.dy = dy.view();
+    args.x = x;
+    args.dy = staging_.input(dy.view());
     args.weights = plan.slice(block_.gate, block_.up, block_.down);
-    args.dx = dx.view();
-    args.d_gate = d_gate;
-    args.d_up = d_up;
-    args.d_down = d_down;
+    args.dx = staging_.output(dx.view());
+    args.d_gate = staging_.output(d_gate);
+    args.d_up = staging_.output(d_up);
+    args.d_down = staging_.output(d_down);
     args.shards = &shards_;
     args.tokens = block_.tokens;
+    args.queue = staging_.queue();
     allowed([&] { plan.backward(args); });
+    staging_.fetch(dx.view(), args.dx);
+    staging_.fetch(d_gate, args.d_gate);
+    staging_.fetch(d_up, args.d_up);
+    staging_.fetch(d_down, args.d_down);
 
     record(kHiddenGradient, dx, out);
     if (run_.exact == nullptr) return;
@@ -152,6 +163,7 @@ class RankRun {
   std::vector<Interval> tokens_;
   std::shared_ptr<Transport> transport_;
   std::shared_ptr<engine::Engine> engine_;
+  Staging staging_;
   LayoutOutcome outcome_;
 };
 
@@ -168,10 +180,15 @@ LayoutOutcome run_layout(const Compute& compute, const BlockCase& block, const L
   const TokenShards shards = compute.shards(block.tokens, run.layout.cp);
   const auto begun = std::chrono::steady_clock::now();
   out.poison();  // what an earlier layout left there would hide an element that this one forgets
+  Staging weights(compute.device_engine);  // whole, one copy for all ranks
+  BlockCase there = block;
+  there.gate = weights.input(block.gate);
+  there.up = weights.input(block.up);
+  there.down = weights.input(block.down);
   LayoutOutcome total;
   std::mutex total_mutex;
   const auto play = [&](int rank, std::shared_ptr<Transport> transport) {
-    RankRun rank_run(compute, block, run, shards, rank, std::move(transport));
+    RankRun rank_run(compute, there, run, shards, rank, std::move(transport));
     rank_run.go(out);
     const std::lock_guard lock(total_mutex);
     for (int which = 0; which < kBlockTensors; ++which) {

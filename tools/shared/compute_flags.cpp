@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "engine/engine.hpp"
 #include "shared/failure.hpp"
 #include "shared/machine.hpp"
 
@@ -16,6 +17,19 @@ Value choose(const std::string& word, std::initializer_list<std::pair<const char
     if (word == name) return value;
   }
   fail_usage("unknown word '" + word + "'");  // CLI11 has checked: only a forgotten entry comes here
+}
+
+CudaDevice usable_cuda_device(int index) {
+  const CudaStatus status = cuda_status();
+  if (!status.built) fail_environment("--engine cuda: this build has no cuda engine; engines here: cpu");
+  if (!status.problem.empty())
+    fail_environment(
+        fmt::format("--engine cuda: {} on this machine; --engine cpu runs anywhere", status.problem));
+  for (const CudaDevice& device : status.devices) {
+    if (device.index == index) return device;
+  }
+  fail_environment(fmt::format("--engine cuda --device {}: this machine has {} CUDA device{}, counted from 0",
+                               index, status.devices.size(), status.devices.size() == 1 ? "" : "s"));
 }
 
 }  // namespace
@@ -34,6 +48,10 @@ void ComputeFlags::add_to(CLI::App& verb) {
       ->capture_default_str()
       ->group(group);
   word("--engine", engine, {"cpu", "cuda", "hip"}, "what makes the nodes");
+  verb.add_option("--device", device, "of the cuda engine, as CUDA counts")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->group(group);
   word("--transport", transport, {"local", "mpi", "nccl"},
        "what moves bytes between ranks; local: ranks are threads");
   verb.add_option("--threads", threads, "of all ranks together; 0: as many as this process may run on")
@@ -50,8 +68,12 @@ void ComputeFlags::add_to(CLI::App& verb) {
 
 Compute::Compute(const ComputeFlags& flags)
     : contract(parse_contract(flags.contract)), engine(flags.engine), transport(flags.transport) {
-  if (engine != "cpu") {
-    fail_environment(fmt::format("--engine {0}: this build has no {0} engine; engines here: cpu", engine));
+  if (engine == "cuda") {
+    device = usable_cuda_device(flags.device);
+    device_engine = make_cuda_engine({.device = flags.device});
+  } else if (engine != "cpu") {
+    fail_environment(fmt::format("--engine {0}: this build has no {0} engine; engines here: cpu{1}", engine,
+                                 cuda_status().built ? ", cuda" : ""));
   }
   if (transport != "local") {
     fail_environment(
@@ -76,7 +98,12 @@ Compute::Compute(const ComputeFlags& flags)
 }
 
 std::shared_ptr<engine::Engine> Compute::make_engine(int engine_threads) const {
-  return make_cpu_engine({.threads = engine_threads, .isa = isa});
+  return device_engine ? device_engine : make_cpu_engine({.threads = engine_threads, .isa = isa});
+}
+
+std::string Compute::engine_text() const {
+  return device_engine ? device_engine->name()
+                       : fmt::format("{} ({}, {} threads)", engine, isa_name, threads);
 }
 
 TokenShards Compute::shards(std::int64_t tokens, int cp) const {

@@ -55,6 +55,14 @@ Json contract_json(const Contract& contract) {
           {"fingerprint", fingerprint(contract)}};
 }
 
+Json device_json(const CudaDevice& device) {
+  return {{"engine", "cuda"},
+          {"index", device.index},
+          {"name", device.name},
+          {"compute_capability", std::to_string(device.major) + "." + std::to_string(device.minor)},
+          {"memory_bytes", device.memory_bytes}};
+}
+
 Json environment_json() {
   return {{"os", os_name()},
           {"compiler", compiler_name()},
@@ -67,8 +75,15 @@ Json environment_json(const Compute& compute) {
   Json environment = environment_json();
   environment["engine"] = compute.engine;
   environment["transport"] = compute.transport;
-  environment["isa"] = compute.isa_name;
+  environment["isa"] = compute.device ? Json(nullptr) : Json(compute.isa_name);
   environment["threads"] = compute.threads;
+  environment["device"] = nullptr;
+  if (compute.device) {
+    environment["device"] = device_json(*compute.device);
+    const CudaStatus status = cuda_status();
+    environment["device"]["driver"] = status.driver;
+    environment["device"]["runtime"] = status.runtime;
+  }
   return environment;
 }
 

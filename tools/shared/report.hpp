@@ -9,6 +9,7 @@
 
 #include "io/output_file.hpp"
 #include "samebits/contract.hpp"
+#include "samebits/engine.hpp"
 #include "shared/compute_flags.hpp"
 
 namespace samebits::tools {
@@ -36,7 +37,8 @@ void add_json_flag(CLI::App& verb, std::string& path);
 Json report_head(const std::string& command);
 Json contract_json(const Contract& contract);
 Json environment_json();                        // os, compiler, cpu, time, command line
-Json environment_json(const Compute& compute);  // and engine, transport, isa, threads
+Json environment_json(const Compute& compute);  // and engine, transport, isa, threads, device
+Json device_json(const CudaDevice& device);
 void add_peak_memory(Json& environment);
 
 }  // namespace samebits::tools

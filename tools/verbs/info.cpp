@@ -56,9 +56,26 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
+// "built, runtime 13.0, driver 13.0", and why it cannot be used.
+std::string cuda_text(const CudaStatus& cuda) {
+  if (!cuda.built) return "not built";
+  return fmt::format("built, runtime {}, driver {}{}", cuda.runtime,
+                     cuda.driver.empty() ? "none" : cuda.driver,
+                     cuda.problem.empty() ? "" : ": " + cuda.problem);
+}
+
+Json cuda_json(const CudaStatus& cuda) {
+  if (!cuda.built) return nullptr;
+  const auto or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
+  return {{"runtime", or_null(cuda.runtime)},
+          {"driver", or_null(cuda.driver)},
+          {"problem", or_null(cuda.problem)}};
+}
+
 int run_info(const std::string& json_path) {
   ReportFile report_file(json_path);
   const std::vector<std::string> isas = cpu_isas();
+  const CudaStatus cuda = cuda_status();
   const Json found = libraries();
   if (!report_file.takes_stdout()) {
     Table table({"samebits", kVersion}, 2);
@@ -66,7 +83,12 @@ int run_info(const std::string& json_path) {
     table.add({"system", os_name()});
     table.add({"processor", fmt::format("{}, {} threads", cpu_model(), available_threads())});
     table.add({"engine cpu", fmt::format("{} (best: {})", joined(isas), best_isa_name())});
-    table.add({"engine cuda", "not built"});
+    table.add({"engine cuda", cuda_text(cuda)});
+    for (const CudaDevice& device : cuda.devices) {
+      table.add({fmt::format("device {}", device.index),
+                 fmt::format("{}, compute capability {}.{}, {:.1f} GiB", device.name, device.major,
+                             device.minor, static_cast<double>(device.memory_bytes) / (1 << 30))});
+    }
     table.add({"engine hip", "not built"});
     table.add({"transport local", "built: ranks are threads of one process"});
     table.add({"transport callbacks", "built: for host programs (C++)"});
@@ -86,8 +108,9 @@ int run_info(const std::string& json_path) {
   report["environment"] = environment_json();
   report["environment"]["threads"] = available_threads();
   report["engines"] = {
-      {"cpu", {{"isa", isas}, {"best", best_isa_name()}}}, {"cuda", nullptr}, {"hip", nullptr}};
+      {"cpu", {{"isa", isas}, {"best", best_isa_name()}}}, {"cuda", cuda_json(cuda)}, {"hip", nullptr}};
   report["devices"] = Json::array();
+  for (const CudaDevice& device : cuda.devices) report["devices"].push_back(device_json(device));
   report["transports"] = {{"local", true}, {"callbacks", true}, {"mpi", false}, {"nccl", false}};
   report["libraries"] = found;
   report_file.commit(report);

@@ -103,8 +103,8 @@ void print_result(const Flags& flags, const RunInputs& in, const Compute& comput
              in.block.tokens, io::printable(in.weights.source));
   for (const std::string& note : in.notes) fmt::print("           {}\n", note);
   fmt::print("contract   {}, fingerprint {}\n", name_of(compute.contract), fingerprint(compute.contract));
-  fmt::print("engine     {} ({}, {} threads), layout {}\n\n{}\nwritten    {}\n", compute.engine,
-             compute.isa_name, compute.threads, flags.layout, table.text(), io::printable(flags.output));
+  fmt::print("engine     {}, layout {}\n\n{}\nwritten    {}\n", compute.engine_text(), flags.layout,
+             table.text(), io::printable(flags.output));
 }
 
 int run_run(const Flags& flags) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "block/source.hpp"
+#include "block/staging.hpp"
 #include "reference/golden.hpp"
 #include "reference/reference.hpp"
 #include "samebits/digest.hpp"
@@ -37,27 +38,36 @@ RowCheck check_rows(const Compute& compute, const BlockCase& block, const BlockT
   Plan serving = plan_for(1, false);             // made for one token
   Plan training = plan_for(block.tokens, true);  // made for the batch, called with one row of it
   RowCheck check;
+  Staging weights(compute.device_engine);
+  const ConstView gate = weights.input(block.gate), up = weights.input(block.up),
+                  down = weights.input(block.down);
   HostTensor y(1, block.shape.hidden), dx(1, block.shape.hidden);
   for (const std::int64_t row : spread(block.tokens, kRows)) {
-    const ConstView x = block.x.slice_rows(row, row + 1), dy = block.dy.slice_rows(row, row + 1);
+    Staging staging(compute.device_engine);
+    const ConstView x = staging.input(block.x.slice_rows(row, row + 1)),
+                    dy = staging.input(block.dy.slice_rows(row, row + 1));
     for (Plan* plan : {&serving, &training}) {
+      y.poison();
       ForwardArgs args;
       args.x = x;
-      args.y = y.view();
-      args.weights = plan->slice(block.gate, block.up, block.down);
+      args.y = staging.output(y.view());
+      args.weights = plan->slice(gate, up, down);
       args.tokens = 1;
-      y.poison();
+      args.queue = staging.queue();
       plan->forward(args);
+      staging.fetch(y.view(), args.y);
       check.output += count_differing(y.view(), exact.view(kOutput).slice_rows(row, row + 1));
     }
+    dx.poison();
     BackwardArgs args;
     args.x = x;
     args.dy = dy;
-    args.weights = training.slice(block.gate, block.up, block.down);
-    args.dx = dx.view();
+    args.weights = training.slice(gate, up, down);
+    args.dx = staging.output(dx.view());
     args.tokens = 1;
-    dx.poison();
+    args.queue = staging.queue();
     training.backward(args);
+    staging.fetch(dx.view(), args.dx);
     check.d_hidden += count_differing(dx.view(), exact.view(kHiddenGradient).slice_rows(row, row + 1));
     ++check.rows;
   }

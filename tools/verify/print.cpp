@@ -101,8 +101,7 @@ void print_verify(const VerifyResult& result, const Compute& compute) {
              result.tokens, result.source);
   if (!result.note.empty()) fmt::print("           {}\n", result.note);
   fmt::print("contract   {}, fingerprint {}\n", name_of(compute.contract), fingerprint(compute.contract));
-  fmt::print("engine     {} ({}, {} threads), transport {}\n\n", compute.engine, compute.isa_name,
-             compute.threads, compute.transport);
+  fmt::print("engine     {}, transport {}\n\n", compute.engine_text(), compute.transport);
   print_layouts(result);
   print_checks(result);
   if (result.accuracy) print_accuracy(*result.accuracy);

@@ -177,8 +177,8 @@ class Flags(CommandTest):
         self.assert_refused(["bench", "--direction", "up"], ["--direction", "up"])
         self.assert_refused(["bench", "--tokens", "0"], ["--tokens"])
 
-    def test_what_this_build_lacks_is_the_environment(self):
-        self.assert_refused(["verify", "--engine", "cuda"], ["cuda"], code=3)
+    def test_what_this_build_or_machine_lacks_is_the_environment(self):
+        self.assert_refused(["verify", "--engine", "cuda", "--device", "99"], ["cuda"], code=3)
         self.assert_refused(["verify", "--engine", "hip"], ["hip"], code=3)
         self.assert_refused(["verify", "--transport", "mpi"], ["mpi"], code=3)
         self.assert_refused(["bench", "--transport", "nccl"], ["nccl"], code=3)

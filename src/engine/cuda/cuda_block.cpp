@@ -4,12 +4,14 @@
 
 #include "engine/cuda/elementwise.hpp"
 #include "engine/cuda/plain.hpp"
+#include "engine/cuda/tensor_map.hpp"
 #include "samebits/error.hpp"
 
 namespace samebits::engine::cuda {
 namespace {
 
 constexpr std::int64_t kDxTokens = 256;  // of one step of an unfused d_hidden
+constexpr int kTileLevels = 8;           // most pending nodes of the fast sm90 kernels
 
 const std::uint16_t* bf16_data(const ConstView& view) { return static_cast<const std::uint16_t*>(view.data); }
 cudaStream_t stream_of(Queue queue) { return static_cast<cudaStream_t>(queue.handle); }
@@ -65,6 +67,99 @@ void CudaBlock::contract(const Operand& left, const Operand& right, std::int64_t
                  stream);
 }
 
+StreamResources CudaBlock::stream_resources(cudaStream_t stream, bool early) const {
+  return {stream_device_, pending_memory_.as<float>(), std::min(levels_, kTileLevels), stream, early};
+}
+TileResources CudaBlock::tile_resources(cudaStream_t stream, bool early) const {
+  return {pending_memory_.as<float>(), std::min(levels_, kTileLevels), device_->multiprocessors(), stream,
+          early};
+}
+TileTuning CudaBlock::tile_tuning(std::int64_t rows, std::int64_t cols, bool activation) const {
+  return choose_tiles(rows, cols, activation, device_->multiprocessors());
+}
+
+bool CudaBlock::fast_tokens(const Operand& tokens, const Operand& weights, std::int64_t k,
+                            const Target& target, cudaStream_t stream) {
+  if (!is_sm90() || tokens.outer == 0 || weights.outer == 0) return false;
+  const bool bf16_nodes = problem_.contract.node == Precision::bf16;
+  StreamProblem narrow{{weights}, {tokens}, 1, k, &leaves_, bf16_nodes, problem_.contract.lanes};
+  if (stream_serves(narrow, stream_resources(stream, true).levels)) {
+    stream_store(narrow, target, stream_resources(stream, true));
+    return true;
+  }
+  const TileProblem wide{{tokens}, {weights}, 1, k, &leaves_, bf16_nodes, problem_.contract.lanes};
+  if (target.col_stride != 1 || !is_k_major(tokens) || !tiles_serve(wide, kTileLevels)) return false;
+  tiles_store(wide, target, tile_tuning(tokens.outer, weights.outer, false), tile_resources(stream, true));
+  return true;
+}
+
+bool CudaBlock::fast_d_weight(const Operand& left, const Operand& right, std::int64_t k, const Target& target,
+                              cudaStream_t stream) {
+  if (!is_sm90() || left.outer == 0 || right.outer == 0 || target.col_stride != 1) return false;
+  const TileProblem wide{
+      {left}, {right}, 1, k, &leaves_, problem_.contract.node == Precision::bf16, problem_.contract.lanes};
+  if (left.outer_stride != 1 || right.outer_stride != 1 || !tiles_serve(wide, kTileLevels)) return false;
+  tiles_store(wide, target, tile_tuning(left.outer, right.outer, false), tile_resources(stream, true));
+  return true;
+}
+
+bool CudaBlock::fused_gate_up(const GateUp& stage, cudaStream_t stream) {
+  if (!is_sm90() || stage.act.empty()) return false;
+  const Operand x = by_rows(stage.x), gate = by_rows(stage.gate), up = by_rows(stage.up);
+  const std::int64_t k = problem_.hidden.length;
+  const bool bf16_nodes = problem_.contract.node == Precision::bf16;
+  const Swiglu kind = problem_.contract.swiglu;
+  if (!is_k_major(x) || !is_k_major(gate) || !is_k_major(up) || !stage.act.rows_packed()) return false;
+  const StreamProblem narrow{{gate, up}, {x}, 1, k, &leaves_, bf16_nodes, problem_.contract.lanes};
+  if (stream_serves(narrow, kTileLevels)) {
+    stream_gate_up(narrow, stage, kind, sigma(), stream_resources(stream, false));
+    return true;
+  }
+  const TileProblem wide{{x}, {gate, up}, 1, k, &leaves_, bf16_nodes, problem_.contract.lanes};
+  if (!tiles_serve(wide, kTileLevels)) return false;
+  tiles_gate_up(wide, stage, kind, sigma(), tile_tuning(x.outer, gate.outer, true),
+                tile_resources(stream, false));
+  return true;
+}
+
+bool CudaBlock::fused_d_act(const DAct& stage, cudaStream_t stream) {
+  if (!is_sm90() || stage.d_up.empty()) return false;
+  const Operand dy = by_rows(stage.dy), down = by_cols(stage.down);
+  const std::int64_t k = problem_.hidden.length;
+  const bool bf16_nodes = problem_.contract.node == Precision::bf16;
+  const Swiglu kind = problem_.contract.swiglu;
+  if (!is_k_major(dy) || down.outer_stride != 1 || !stage.d_up.rows_packed()) return false;
+  const StreamProblem narrow{{down}, {dy}, 1, k, &leaves_, bf16_nodes, problem_.contract.lanes};
+  if (stream_serves(narrow, kTileLevels)) {
+    stream_d_act(narrow, stage, kind, sigma(), stream_resources(stream, false));
+    return true;
+  }
+  const TileProblem wide{{dy}, {down}, 1, k, &leaves_, bf16_nodes, problem_.contract.lanes};
+  if (!tiles_serve(wide, kTileLevels)) return false;
+  tiles_d_act(wide, stage, kind, sigma(), tile_tuning(dy.outer, down.outer, false),
+              tile_resources(stream, false));
+  return true;
+}
+
+bool CudaBlock::fused_d_hidden(const DHidden& stage, cudaStream_t stream) {
+  if (!is_sm90() || stage.dx.empty()) return false;
+  const Operand dg = by_rows(stage.d_gate), du = by_rows(stage.d_up);
+  const Operand gate = by_cols(stage.gate), up = by_cols(stage.up);
+  const std::int64_t k = stage.axis.length();
+  const bool bf16_nodes = problem_.contract.node == Precision::bf16;
+  if (gate.outer_stride != 1 || up.outer_stride != 1) return false;
+  const StreamProblem narrow{{gate, up}, {dg, du}, 2, k, &leaves_, bf16_nodes, problem_.contract.lanes};
+  if (stream_serves(narrow, kTileLevels)) {
+    stream_store(narrow, target_of_view(stage.dx), stream_resources(stream, true));
+    return true;
+  }
+  const TileProblem wide{{dg, du}, {gate, up}, 2, k, &leaves_, bf16_nodes, problem_.contract.lanes};
+  if (!stage.dx.rows_packed() || !tiles_serve(wide, kTileLevels)) return false;
+  tiles_store(wide, target_of_view(stage.dx), tile_tuning(dg.outer, gate.outer, false),
+              tile_resources(stream, true));
+  return true;
+}
+
 Target CudaBlock::target_of(const CoverView& cover) const {
   return {cover.data, problem_.contract.node == Precision::f32, cover.row_stride, 1, cover.node_stride};
 }
@@ -77,6 +172,7 @@ void CudaBlock::gate_up(const GateUp& stage, Queue queue) {
   const cudaStream_t stream = stream_of(queue);
   const Interval whole{0, problem_.hidden.length};
   build(problem_.hidden, {&whole, 1});
+  if (fused_gate_up(stage, stream)) return;
   contract(by_rows(stage.x), by_rows(stage.gate), whole.length(), target_of_view(stage.gate_out), stream);
   contract(by_rows(stage.x), by_rows(stage.up), whole.length(), target_of_view(stage.up_out), stream);
   activate(problem_.contract, sigma(), stage.gate_out, stage.up_out, stage.act, stream);
@@ -95,6 +191,7 @@ void CudaBlock::d_act(const DAct& stage, Queue queue) {
   const cudaStream_t stream = stream_of(queue);
   const Interval whole{0, problem_.hidden.length};
   build(problem_.hidden, {&whole, 1});
+  if (fused_d_act(stage, stream)) return;
   // dA lies where dU will: each element is read before it is overwritten.
   contract(by_rows(stage.dy), by_cols(stage.down), whole.length(), target_of_view(stage.d_up), stream);
   activate_gradient(problem_.contract, sigma(), stage.d_up, stage.gate, stage.up, stage.d_gate, stage.d_up,
@@ -106,6 +203,7 @@ void CudaBlock::d_hidden(const DHidden& stage, Queue queue) {
   const cudaStream_t stream = stream_of(queue);
   build(problem_.intermediate, {&stage.axis, 1});
   if (leaves_.count() == 0) return fill_zero(stage.dx, stream);
+  if (fused_d_hidden(stage, stream)) return;
   const std::int64_t cols = stage.dx.cols, k = stage.axis.length();
   for (std::int64_t first = 0; first < stage.dx.rows; first += kDxTokens) {
     const std::int64_t last = std::min(stage.dx.rows, first + kDxTokens), rows = last - first;

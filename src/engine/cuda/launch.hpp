@@ -1,0 +1,45 @@
+// A launch with what Hopper adds: clusters, and a start before the kernel in front has ended.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "engine/cuda/check.hpp"
+
+namespace samebits::engine::cuda {
+
+struct LaunchShape {
+  int blocks = 0;
+  int threads = 0;
+  int shared_bytes = 0;
+  int cluster = 1;
+  // The kernel waits for those before it by itself (wait_for_kernels_before), so it may be brought in early.
+  bool early = false;
+};
+
+// What a kernel needs once on every device before its first launch.
+template <class... Parameters>
+void allow_shared_memory(void (*kernel)(Parameters...), int bytes) {
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+        "asking for a kernel's shared memory");
+}
+
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_t stream, const char* name,
+            const Arguments&... arguments) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(shape.blocks));
+  config.blockDim = dim3(static_cast<unsigned>(shape.threads));
+  config.dynamicSmemBytes = static_cast<std::size_t>(shape.shared_bytes);
+  config.stream = stream;
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim.x = static_cast<unsigned>(shape.cluster);
+  attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
+  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[1].val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = attributes;
+  config.numAttrs = shape.early ? 2 : 1;
+  check(cudaLaunchKernelEx(&config, kernel, arguments...), name);
+}
+
+}  // namespace samebits::engine::cuda

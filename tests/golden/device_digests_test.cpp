@@ -14,7 +14,7 @@ class DeviceDigests : public OnEngine {
  protected:
   void SetUp() override {
     OnEngine::SetUp();
-    if (IsSkipped()) return;
+    if (IsSkipped() || HasFatalFailure()) return;
     recording_ = read_recording(SAMEBITS_RECORDING);
     if (recording_.cases.empty()) {
       GTEST_SKIP() << "no recording: nothing was compared. On a machine with an H200: "

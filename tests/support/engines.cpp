@@ -28,11 +28,6 @@ bool runs(EngineKind kind, const Contract& contract) {
   return kind == EngineKind::cpu || contract.leaf != Leaf::gfx942;
 }
 
-std::string reason_to_skip(EngineKind kind) {
-  if (kind == EngineKind::cpu || cuda_problem().empty()) return {};
-  const std::string reason = "no usable CUDA device: " + cuda_problem();
-  if (std::getenv("SAMEBITS_REQUIRE_CUDA") != nullptr) ADD_FAILURE() << reason;
-  return reason;
-}
+bool cuda_is_required() { return std::getenv("SAMEBITS_REQUIRE_CUDA") != nullptr; }
 
 }  // namespace samebits::test

@@ -23,25 +23,28 @@ std::shared_ptr<engine::Engine> cuda_engine();
 // Whether the engine has the contract's leaf; where it has not, it refuses.
 bool runs(EngineKind kind, const Contract& contract);
 
-// The reason to skip a test of this engine on this machine; empty where there is none. With
-// SAMEBITS_REQUIRE_CUDA set the test fails instead: a check of a GPU must not pass for want of one.
-std::string reason_to_skip(EngineKind kind);
+// SAMEBITS_REQUIRE_CUDA: a check of a GPU must not pass for want of one.
+bool cuda_is_required();
+
+// Ends a SetUp where this machine lacks the engine.
+#define SAMEBITS_SKIP_WITHOUT(kind)                                                \
+  do {                                                                             \
+    if ((kind) == EngineKind::cpu || cuda_problem().empty()) break;                \
+    if (cuda_is_required()) FAIL() << "no usable CUDA device: " << cuda_problem(); \
+    GTEST_SKIP() << "no usable CUDA device: " << cuda_problem();                   \
+  } while (false)
 
 // A suite whose cases run once an engine, and are skipped where this machine lacks it.
 class OnEngine : public testing::TestWithParam<EngineKind> {
  protected:
-  void SetUp() override {
-    if (const std::string reason = reason_to_skip(GetParam()); !reason.empty()) GTEST_SKIP() << reason;
-  }
+  void SetUp() override { SAMEBITS_SKIP_WITHOUT(GetParam()); }
   static EngineKind engine() { return GetParam(); }
 };
 
 // Of CUDA alone.
 class OnCuda : public testing::Test {
  protected:
-  void SetUp() override {
-    if (const std::string reason = reason_to_skip(EngineKind::cuda); !reason.empty()) GTEST_SKIP() << reason;
-  }
+  void SetUp() override { SAMEBITS_SKIP_WITHOUT(EngineKind::cuda); }
 };
 
 inline auto every_engine() { return testing::Values(EngineKind::cpu, EngineKind::cuda); }

@@ -6,6 +6,7 @@
 #include <new>
 #include <thread>
 
+#include "support/engine_plan.hpp"
 #include "support/small_plan.hpp"
 
 namespace {
@@ -80,6 +81,26 @@ TEST(Allocation, NoneAfterThePlansOnFourRanks) {
         during += allocations - before;
       });
       EXPECT_EQ(during, 0) << contract << (sequence_parallel ? " sp" : "");
+    }
+  }
+}
+
+using AllocationOnAGpu = OnCuda;
+
+TEST_F(AllocationOnAGpu, NoneAfterThePlan) {
+  Random random(8);
+  for (const char* contract : {"bf16-tree-v1", "f32-tree-v1", "sm90-v1", "hf-sm90-v1"}) {
+    for (const Shape shape : {Shape{128, 192}, Shape{33, 47}}) {
+      const BlockInputs in = random_inputs(random, Values::normal, shape, 130);
+      EnginePlan block(cuda_engine(), {parse_contract(contract)}, in);
+      block.run(130);  // kernels are loaded at their first launch
+      const std::int64_t before = allocations;
+      for (const std::int64_t tokens : {130, 1, 33}) {
+        block.plan.forward(block.forward(tokens));
+        block.plan.backward(block.backward(tokens));
+      }
+      block.wait();
+      EXPECT_EQ(allocations - before, 0) << contract;
     }
   }
 }

@@ -11,13 +11,26 @@ Json spread_json(const Spread& spread) {
   return {{"median", spread.median}, {"p95", spread.p95}, {"min", spread.min}, {"max", spread.max}};
 }
 
-Json row_json(const BenchRow& row, const BenchResult& result, const Contract& contract) {
+}  // namespace
+
+BenchRow bench_row(const Shape& shape, const BenchRun& run, std::int64_t tokens,
+                   const BenchSamples& samples) {
+  const bool both = run.direction == Direction::both;
+  const double weight = static_cast<double>(shape.hidden) * static_cast<double>(shape.intermediate);
+  BenchRow row{run.direction, tokens, run.layout, spread_of(samples.ours_us), {}, 0, 0};
+  if (!samples.baseline_us.empty()) row.baseline = spread_of(samples.baseline_us);
+  row.flops = 2 * weight * static_cast<double>(tokens) * (both ? 9 : 3);
+  row.weight_bytes = weight * 3 * 2 * (both ? 3 : 1);
+  return row;
+}
+
+Json row_json(const BenchRow& row, const std::string& baseline, const Contract& contract) {
   const double seconds = row.ours.median * 1e-6;
   Json json = {{"direction", name_of(row.direction)},
                {"tokens", row.tokens},
                {"layout", name_of(row.layout)},
                {"contract", name_of(contract)}};
-  json["baseline"] = row.baseline ? Json(result.baseline) : Json(nullptr);
+  json["baseline"] = row.baseline ? Json(baseline) : Json(nullptr);
   json["ours_us"] = spread_json(row.ours);
   json["baseline_us"] = row.baseline ? spread_json(*row.baseline) : Json(nullptr);
   json["ratio"] = row.baseline ? Json(row.ratio()) : Json(nullptr);
@@ -28,7 +41,15 @@ Json row_json(const BenchRow& row, const BenchResult& result, const Contract& co
   return json;
 }
 
-}  // namespace
+Json ceiling_json(const Ceiling& ceiling) {
+  Json flops = Json::object();
+  for (const PeakFlops& peak : ceiling.flops) flops[peak.name] = peak.flops;
+  return {
+      {"flops_are", ceiling.flops_are},
+      {"flops_per_second", flops},
+      {"read_bytes_per_second", ceiling.read_bandwidth},
+      {"copy_bytes_per_second", ceiling.copy_bandwidth > 0 ? Json(ceiling.copy_bandwidth) : Json(nullptr)}};
+}
 
 const char* name_of(Direction direction) { return direction == Direction::forward ? "forward" : "both"; }
 
@@ -41,25 +62,25 @@ Json bench_json(const BenchResult& result, const Compute& compute) {
                      {"intermediate", result.shape.shape.intermediate},
                      {"source", result.shape.name}};
   report["rows"] = Json::array();
-  for (const BenchRow& row : result.rows) report["rows"].push_back(row_json(row, result, compute.contract));
-  Json flops = Json::object();
-  for (const PeakFlops& peak : result.peaks) flops[peak.isa] = peak.flops;
-  report["ceiling"] = {{"flops_per_second", flops}, {"read_bytes_per_second", result.read_bandwidth}};
+  for (const BenchRow& row : result.rows)
+    report["rows"].push_back(row_json(row, result.baseline, compute.contract));
+  report["ceiling"] = ceiling_json(result.ceiling);
   report["notes"] = result.notes;
   return report;
 }
 
 void print_bench(const BenchResult& result, const Compute& compute) {
-  fmt::print("block     {}: {}x{}, seed 0\ncontract  {}\nengine    {} ({}, {} threads)\nbaseline  {}\n",
-             result.shape.name, result.shape.shape.hidden, result.shape.shape.intermediate,
-             samebits::name_of(compute.contract), compute.engine, compute.isa_name, compute.threads,
-             result.baseline.empty() ? "none" : result.baseline);
+  fmt::print("block     {}: {}x{}, seed 0\ncontract  {}\nengine    {}\nbaseline  {}\n", result.shape.name,
+             result.shape.shape.hidden, result.shape.shape.intermediate, samebits::name_of(compute.contract),
+             compute.engine_text(), result.baseline.empty() ? "none" : result.baseline);
   for (const std::string& note : result.notes) fmt::print("          {}\n", note);
-  const auto ms = [](double microseconds) {
-    return microseconds < 1e6 ? fmt::format("{:.4g}", microseconds / 1000)
-                              : fmt::format("{:.0f}", microseconds / 1000);
+  const bool fast = compute.device.has_value();  // a GPU's times are told in microseconds
+  const auto time_text = [&](double microseconds) {
+    const double value = fast ? microseconds : microseconds / 1000;
+    return value < 1e3 ? fmt::format("{:.4g}", value) : fmt::format("{:.0f}", value);
   };
-  Table times({"ms", "tokens", "layout", "median", "p95", "min", "max", "blas", "p95", "min", "max", "ratio"},
+  Table times({fast ? "us" : "ms", "tokens", "layout", "median", "p95", "min", "max", "blas", "p95", "min",
+               "max", "ratio"},
               1);
   Table rates({"G/s", "tokens", "layout", "FLOP", "blas FLOP", "weight bytes"}, 1);
   for (const BenchRow& row : result.rows) {
@@ -67,12 +88,12 @@ void print_bench(const BenchResult& result, const Compute& compute) {
                                           samebits::name_of(row.layout)};
     std::vector<std::string> time = key, rate = key;
     for (const double value : {row.ours.median, row.ours.p95, row.ours.min, row.ours.max})
-      time.push_back(ms(value));
+      time.push_back(time_text(value));
     const double seconds = row.ours.median * 1e-6;
     rate.push_back(fmt::format("{:.1f}", row.flops / seconds * 1e-9));
     if (row.baseline) {
       const Spread& blas = *row.baseline;
-      for (const double value : {blas.median, blas.p95, blas.min, blas.max}) time.push_back(ms(value));
+      for (const double value : {blas.median, blas.p95, blas.min, blas.max}) time.push_back(time_text(value));
       time.push_back(fmt::format("{:.2f}", row.ratio()));
       rate.push_back(fmt::format("{:.1f}", row.flops / (blas.median * 1e-6) * 1e-9));
     } else {
@@ -85,9 +106,13 @@ void print_bench(const BenchResult& result, const Compute& compute) {
   }
   fmt::print("\n{}\n{}\n", times.text(), rates.text());
   std::string peaks;
-  for (const PeakFlops& peak : result.peaks) peaks += fmt::format("{} {:.1f}, ", peak.isa, peak.flops * 1e-9);
-  fmt::print("ceiling   f32 GFLOP/s in registers: {}reading the weights: {:.1f} GB/s\n", peaks,
-             result.read_bandwidth * 1e-9);
+  for (const PeakFlops& peak : result.ceiling.flops)
+    peaks += fmt::format("{}{} {:.1f}", peaks.empty() ? "" : ", ", peak.name, peak.flops * 1e-9);
+  fmt::print("ceiling   GFLOP/s, {}: {}\n          reading memory {:.1f} GB/s{}\n", result.ceiling.flops_are,
+             peaks.empty() ? "not measured" : peaks, result.ceiling.read_bandwidth * 1e-9,
+             result.ceiling.copy_bandwidth > 0
+                 ? fmt::format(", copying {:.1f} (read and written)", result.ceiling.copy_bandwidth * 1e-9)
+                 : "");
 }
 
 }  // namespace samebits::tools

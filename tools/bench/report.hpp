@@ -27,16 +27,20 @@ struct BenchRow {
   double ratio() const { return ours.median / baseline->median; }
 };
 
+// A row's times and what its block costs.
+BenchRow bench_row(const Shape& shape, const BenchRun& run, std::int64_t tokens, const BenchSamples& samples);
+
 struct BenchResult {
   NamedShape shape;
   std::string baseline;
   std::vector<std::string> notes;
   std::vector<BenchRow> rows;
-  std::vector<PeakFlops> peaks;
-  double read_bandwidth = 0;
+  Ceiling ceiling;
 };
 
 const char* name_of(Direction direction);
+Json row_json(const BenchRow& row, const std::string& baseline, const Contract& contract);
+Json ceiling_json(const Ceiling& ceiling);
 
 void print_bench(const BenchResult& result, const Compute& compute);
 Json bench_json(const BenchResult& result, const Compute& compute);

@@ -8,7 +8,9 @@
 
 #include "bench/bench_layout.hpp"
 #include "bench/blas_block.hpp"
+#include "bench/device_bench.hpp"
 #include "bench/report.hpp"
+#include "bench/serve.hpp"
 #include "block/source.hpp"
 #include "shared/failure.hpp"
 #include "shared/openblas.hpp"
@@ -22,8 +24,11 @@ namespace {
 
 struct Flags {
   std::string shape = "qwen3-8b", tokens = "1,8,32,128,512", direction = "forward", layouts = "tp1", json;
-  int repeats = 7;
+  int repeats = 0;  // as many as the engine wants by itself
+  bool no_baseline = false, serve = false;
   ComputeFlags compute;
+
+  int repeats_or(int usual) const { return repeats > 0 ? repeats : usual; }
 };
 
 std::vector<Direction> directions_of(const std::string& word) {
@@ -73,7 +78,12 @@ Plans plans_of(const Flags& flags, const Shape& shape) {
     if (plans.tokens.back() == 0) fail_usage("--tokens 0: a bench wants at least one token");
     check_sizes(shape, plans.tokens.back());
   }
-  for (const std::string& word : split_list(flags.layouts)) plans.layouts.push_back(parse_layout(word));
+  for (const std::string& word : split_list(flags.layouts)) {
+    plans.layouts.push_back(parse_layout(word));
+    if (flags.compute.engine != "cpu" && plans.layouts.back().ranks() > 1)
+      fail_usage(fmt::format("--layouts {}: one GPU would play all its ranks; --engine {} times tp1", word,
+                             flags.compute.engine));
+  }
   plans.directions = directions_of(flags.direction);
   return plans;
 }
@@ -88,17 +98,61 @@ BenchRow time_row(const Compute& compute, const BlockCase& block, const BenchRun
       if (both) blas->backward(block.tokens);
     };
   }
-  const BenchSamples samples = bench_layout(compute, block, run, baseline);
-  const double weight =
-      static_cast<double>(block.shape.hidden) * static_cast<double>(block.shape.intermediate);
-  BenchRow row{run.direction, block.tokens, run.layout, spread_of(samples.ours_us), {}, 0, 0};
-  if (blas != nullptr) row.baseline = spread_of(samples.baseline_us);
-  row.flops = 2 * weight * static_cast<double>(block.tokens) * (both ? 9 : 3);
-  row.weight_bytes = weight * 3 * 2 * (both ? 3 : 1);
-  return row;
+  return bench_row(block.shape, run, block.tokens, bench_layout(compute, block, run, baseline));
+}
+
+// The block on the CPU, in turn with OpenBLAS.
+void time_host(const Flags& flags, const Compute& compute, const Plans& plans, BlockCase block,
+               BenchResult& result, Progress& progress) {
+  const ConstView x = block.x, dy = block.dy;
+  const auto blas = flags.no_baseline ? nullptr : load_baseline(block, compute.threads, result);
+  std::optional<BlasBlock> blas_block;
+  if (blas) blas_block.emplace(*blas, block, plans.directions.back() == Direction::both, compute.threads);
+
+  progress.step("ceiling");
+  result.ceiling.flops_are = "f32 multiply-adds in registers";
+  result.ceiling.flops = measure_peak_flops(compute.threads);
+  result.ceiling.read_bandwidth = measure_read_bandwidth({block.gate, block.up, block.down}, compute.threads);
+  for (const Direction direction : plans.directions) {
+    for (const Layout& layout : plans.layouts) {
+      for (const std::int64_t tokens : plans.tokens) {
+        progress.step(fmt::format("{} {} tokens, {}", name_of(direction), tokens, name_of(layout)));
+        block.tokens = tokens;
+        block.x = x.slice_rows(0, tokens);
+        block.dy = dy.slice_rows(0, tokens);
+        const BenchRun run{layout, direction, flags.repeats_or(7)};
+        result.rows.push_back(time_row(compute, block, run, blas_block ? &*blas_block : nullptr));
+      }
+    }
+  }
+}
+
+// The block on a device, in turn with its vendor's library.
+void time_device(const Flags& flags, const Compute& compute, const Plans& plans, const BlockCase& block,
+                 BenchResult& result, Progress& progress) {
+  progress.step("ceiling");
+  const bool both = plans.directions.back() == Direction::both;
+  const auto bench = make_cuda_bench(compute, block, {.both = both, .baseline = !flags.no_baseline});
+  result.ceiling = bench->ceiling();
+  const int repeats = flags.repeats_or(50);
+  if (flags.serve) {
+    serve_bench({*bench, compute, result.shape, block.tokens, both, repeats});
+    return;
+  }
+  for (const Direction direction : plans.directions) {
+    for (const std::int64_t tokens : plans.tokens) {
+      progress.step(fmt::format("{} {} tokens", name_of(direction), tokens));
+      const BenchSamples samples = bench->time(compute.contract, tokens, direction, repeats);
+      result.rows.push_back(bench_row(block.shape, {{}, direction, repeats}, tokens, samples));
+    }
+  }
+  result.baseline = bench->baseline();
+  result.notes = bench->notes();
 }
 
 int run_bench(const Flags& flags) {
+  if (flags.serve && (flags.compute.engine == "cpu" || !flags.json.empty()))
+    fail_usage("--serve answers on stdout for an engine of a device (--engine cuda); it writes no report");
   const Compute compute(flags.compute);
   BenchResult result;
   result.shape = parse_shape(flags.shape);
@@ -112,27 +166,14 @@ int run_bench(const Flags& flags) {
   const LayerWeights weights = seeded_weights(shape, 0, compute.threads);
   const HostTensor x = seeded_tokens(SeededTensor::x, shape, most_tokens, 0, compute.threads);
   const HostTensor dy = seeded_tokens(SeededTensor::dy, shape, most_tokens, 0, compute.threads);
-  BlockCase block{shape, most_tokens, x.view(), dy.view(), weights.gate, weights.up, weights.down};
-  const auto blas = load_baseline(block, compute.threads, result);
-  std::optional<BlasBlock> blas_block;
-  if (blas) blas_block.emplace(*blas, block, plans.directions.back() == Direction::both, compute.threads);
-
-  progress->step("ceiling");
-  result.peaks = measure_peak_flops(compute.threads);
-  result.read_bandwidth = measure_read_bandwidth({block.gate, block.up, block.down}, compute.threads);
-  for (const Direction direction : plans.directions) {
-    for (const Layout& layout : plans.layouts) {
-      for (const std::int64_t tokens : plans.tokens) {
-        progress->step(fmt::format("{} {} tokens, {}", name_of(direction), tokens, name_of(layout)));
-        block.tokens = tokens;
-        block.x = x.view().slice_rows(0, tokens);
-        block.dy = dy.view().slice_rows(0, tokens);
-        const BenchRun run{layout, direction, flags.repeats};
-        result.rows.push_back(time_row(compute, block, run, blas_block ? &*blas_block : nullptr));
-      }
-    }
+  const BlockCase block{shape, most_tokens, x.view(), dy.view(), weights.gate, weights.up, weights.down};
+  if (compute.device_engine) {
+    time_device(flags, compute, plans, block, result, *progress);
+  } else {
+    time_host(flags, compute, plans, block, result, *progress);
   }
   progress.reset();
+  if (flags.serve) return kHeld;
   if (!report_file.takes_stdout()) print_bench(result, compute);
   report_file.commit(bench_json(result, compute));
   return kHeld;
@@ -141,8 +182,8 @@ int run_bench(const Flags& flags) {
 }  // namespace
 
 Verb add_bench(CLI::App& command) {
-  CLI::App* verb =
-      command.add_subcommand("bench", "Time the block in turn with OpenBLAS doing the same products");
+  CLI::App* verb = command.add_subcommand(
+      "bench", "Time the block in turn with the vendor's BLAS doing the same products");
   const auto flags = std::make_shared<Flags>();
   verb->add_option("--shape", flags->shape, "a Qwen3 size (" + shape_names() + ") or HxI")
       ->capture_default_str();
@@ -151,9 +192,12 @@ Verb add_bench(CLI::App& command) {
       ->check(CLI::IsMember({"forward", "both", "all"}))
       ->capture_default_str();
   verb->add_option("--layouts", flags->layouts, "list of layouts")->capture_default_str();
-  verb->add_option("--repeats", flags->repeats, "timed runs of each side")
-      ->check(CLI::Range(1, 1000000))
-      ->capture_default_str();
+  verb->add_option("--repeats", flags->repeats,
+                   "timed runs of each side (7), replays of a graph of several calls with --engine cuda (50)")
+      ->check(CLI::Range(1, 1000000));
+  verb->add_flag("--no-baseline", flags->no_baseline, "time ours alone");
+  verb->add_flag("--serve", flags->serve,
+                 "with --engine cuda: a row of JSON for each line CONTRACT TOKENS forward|both of stdin");
   flags->compute.add_to(*verb);
   add_json_flag(*verb, flags->json);
   verb->footer(

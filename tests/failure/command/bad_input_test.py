@@ -176,6 +176,7 @@ class Flags(CommandTest):
         self.assert_refused(["compare", "only-one"], ["B"])
         self.assert_refused(["bench", "--direction", "up"], ["--direction", "up"])
         self.assert_refused(["bench", "--tokens", "0"], ["--tokens"])
+        self.assert_refused(["bench", "--serve"], ["--serve", "--engine cuda"])
 
     def test_what_this_build_or_machine_lacks_is_the_environment(self):
         self.assert_refused(["verify", "--engine", "cuda", "--device", "99"], ["cuda"], code=3)

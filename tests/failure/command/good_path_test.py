@@ -73,6 +73,10 @@ class Reports(CommandTest):
             else:
                 self.assertAlmostEqual(row["ratio"], row["ours_us"]["median"] / row["baseline_us"]["median"])
         self.assertGreater(report["ceiling"]["read_bytes_per_second"], 0)
+
+    def test_bench_of_ours_alone(self):
+        report = self.report("bench", "--shape", "64x208", "--tokens", "2", "--repeats", 2, "--no-baseline")
+        self.assertEqual([(row["baseline"], row["baseline_us"]) for row in report["rows"]], [(None, None)])
         self.assertGreater(report["ceiling"]["flops_per_second"]["plain"], 0)
 
     def test_contract(self):

@@ -180,51 +180,107 @@ TEST_F(CudaCalls, AGraphReplaysOnFreshInputs) {
   }
 }
 
+std::size_t bytes_of(const Matrix& matrix) {
+  return static_cast<std::size_t>(matrix.view().elements()) * size_of(matrix.view().dtype);
+}
+
+// Results of two inputs, kept on the device: what a thousand repeats, of one and of the other in turn, are
+// compared with there. In turn, so that a kernel that reads what the one in front has yet to write finds the
+// other's.
+class Repeats {
+ public:
+  Repeats(EnginePlan& block, const BlockInputs& first, const BlockInputs& second)
+      : block_(block),
+        tokens_(first.tokens),
+        other_x_(*cuda_engine(), tokens_, first.shape.hidden, DType::bf16),
+        other_dy_(*cuda_engine(), tokens_, first.shape.hidden, DType::bf16),
+        counter_(cuda_engine()->allocate(sizeof(unsigned long long))) {
+    other_x_.write(second.x.data()), other_dy_.write(second.dy.data());
+    check_cuda(cudaMemsetAsync(counter_.get(), 0, sizeof(unsigned long long), stream()));
+    for (const bool other : {false, true}) {
+      run(other);
+      for (const Matrix* result : results_) {
+        kept_[other].push_back(cuda_engine()->allocate(bytes_of(*result)));
+        check_cuda(cudaMemcpyAsync(kept_[other].back().get(), result->view().data, bytes_of(*result),
+                                   cudaMemcpyDeviceToDevice, stream()));
+      }
+    }
+  }
+  void run(bool other) {
+    for (const Matrix* result : results_)
+      check_cuda(cudaMemsetAsync(result->view().data, 0xFF, bytes_of(*result), stream()));
+    ForwardArgs forward = block_.forward(tokens_);
+    BackwardArgs backward = block_.backward(tokens_);
+    if (other) forward.x = backward.x = other_x_.view(), backward.dy = other_dy_.view();
+    block_.plan.forward(forward);
+    block_.plan.backward(backward);
+  }
+  void compare(bool other) {
+    for (std::size_t i = 0; i < std::size(results_); ++i) {
+      count_differing_bytes(results_[i]->view().data, kept_[other][i].get(), bytes_of(*results_[i]),
+                            static_cast<unsigned long long*>(counter_.get()), stream());
+    }
+  }
+  unsigned long long differing_bytes() {
+    unsigned long long differing = 1;
+    check_cuda(
+        cudaMemcpyAsync(&differing, counter_.get(), sizeof differing, cudaMemcpyDeviceToHost, stream()));
+    block_.wait();
+    return differing;
+  }
+
+ private:
+  cudaStream_t stream() const { return stream_of(block_.queue()); }
+
+  EnginePlan& block_;
+  std::int64_t tokens_;
+  Matrix other_x_, other_dy_;
+  engine::Memory counter_;
+  const Matrix* results_[5] = {&block_.y, &block_.dx, &block_.d_gate, &block_.d_up, &block_.d_down};
+  std::vector<engine::Memory> kept_[2];
+};
+
+std::string digest_of(const BlockOutputs& out, const BlockInputs& in) {
+  const auto one = [](const std::vector<std::uint16_t>& data, std::int64_t rows, std::int64_t cols) {
+    return digest(host_view(static_cast<const void*>(data.data()), rows, cols));
+  };
+  return one(out.y, in.tokens, in.shape.hidden) + one(out.dx, in.tokens, in.shape.hidden) +
+         one(out.d_gate, in.shape.intermediate, in.shape.hidden) +
+         one(out.d_up, in.shape.intermediate, in.shape.hidden) +
+         one(out.d_down, in.shape.hidden, in.shape.intermediate);
+}
+
 // One digest over a thousand repeats, whatever else the device is doing.
 TEST_F(CudaCalls, AThousandRepeatsUnderABusyStream) {
+  constexpr int kRepeats = 1000;
   Random random(36);
   const BusyStream busy(device_index());
-  for (const std::string text : {"f32-tree-v1", "bf16-tree-v1", "sm90-v1", "hf-sm90-v1"}) {
-    const bool odd = text == "bf16-tree-v1";
-    const BlockInputs in =
-        random_inputs(random, Values::normal, odd ? Shape{129, 203} : Shape{256, 768}, 200);
-    EnginePlan block(cuda_engine(), {parse_contract(text)}, in);
-    const cudaStream_t stream = stream_of(block.queue());
-    block.run(200);
-    const Matrix* const results[] = {&block.y, &block.dx, &block.d_gate, &block.d_up, &block.d_down};
-    const auto bytes = [](const Matrix& m) { return static_cast<std::size_t>(m.view().elements()) * 2; };
-    std::vector<engine::Memory> kept;
-    for (const Matrix* result : results) {
-      kept.push_back(cuda_engine()->allocate(bytes(*result)));
-      check_cuda(cudaMemcpyAsync(kept.back().get(), result->view().data, bytes(*result),
-                                 cudaMemcpyDeviceToDevice, stream));
+  for (const std::string text : {"bf16-tree-v1", "f32-tree-v1", "sm90-v1", "hf-sm90-v1"}) {
+    for (const auto& [shape, tokens] :
+         {std::pair{Shape{256, 768}, std::int64_t{200}}, std::pair{Shape{256, 768}, std::int64_t{24}},
+          std::pair{Shape{1024, 1536}, std::int64_t{1}}, std::pair{Shape{129, 203}, std::int64_t{65}}}) {
+      const BlockInputs in = random_inputs(random, Values::normal, shape, tokens);
+      BlockInputs second = in;
+      second.x = random_tensor(random, Values::normal, tokens * shape.hidden);
+      second.dy = random_tensor(random, Values::normal, tokens * shape.hidden);
+      EnginePlan block(cuda_engine(), {parse_contract(text)}, in);
+      Repeats repeats(block, in, second);
+      std::set<std::string> digests[2];
+      for (int repeat = 0; repeat < kRepeats; ++repeat) {
+        const bool other = repeat % 2 != 0;
+        repeats.run(other);
+        repeats.compare(other);
+        if (repeat % 50 < 2) digests[other].insert(digest_of(block.outputs(), in));
+      }
+      const std::string what = fmt::format("{} {}x{}x{} ", text, shape.hidden, shape.intermediate, tokens);
+      EXPECT_EQ(repeats.differing_bytes(), 0u) << what << "bytes that differ from the first of " << kRepeats;
+      EXPECT_EQ(digests[0].size(), 1u) << what;
+      EXPECT_EQ(digests[1].size(), 1u) << what;
+      repeats.run(false);
+      expect_same_outputs(what, block.outputs(), cpu_outputs(parse_contract(text), in, false), in, false);
+      repeats.run(true);
+      expect_same_outputs(what, block.outputs(), cpu_outputs(parse_contract(text), second, false), in, false);
     }
-    const engine::Memory counter = cuda_engine()->allocate(sizeof(unsigned long long));
-    auto* const count = static_cast<unsigned long long*>(counter.get());
-    check_cuda(cudaMemsetAsync(count, 0, sizeof *count, stream));
-    std::set<std::string> digests;
-    constexpr int kRepeats = 1000;
-    for (int repeat = 0; repeat < kRepeats; ++repeat) {
-      for (const Matrix* result : results)
-        check_cuda(cudaMemsetAsync(result->view().data, 0xFF, bytes(*result), stream));
-      block.plan.forward(block.forward(200));
-      block.plan.backward(block.backward(200));
-      for (std::size_t i = 0; i < std::size(results); ++i)
-        count_differing_bytes(results[i]->view().data, kept[i].get(), bytes(*results[i]), count, stream);
-      if (repeat % 50 != 0) continue;
-      const BlockOutputs now = block.outputs();
-      digests.insert(digest(host_view(static_cast<const void*>(now.y.data()), 200, in.shape.hidden)) +
-                     digest(host_view(static_cast<const void*>(now.dx.data()), 200, in.shape.hidden)) +
-                     digest(host_view(static_cast<const void*>(now.d_down.data()), in.shape.hidden,
-                                      in.shape.intermediate)));
-    }
-    unsigned long long differing = 1;
-    check_cuda(cudaMemcpyAsync(&differing, count, sizeof differing, cudaMemcpyDeviceToHost, stream));
-    block.wait();
-    EXPECT_EQ(differing, 0u) << text << ": bytes that differ from the first of " << kRepeats << " runs";
-    EXPECT_EQ(digests.size(), 1u) << text;
-    expect_same_outputs(text + " after the repeats ", block.outputs(),
-                        cpu_outputs(parse_contract(text), in, false), in, false);
   }
 }
 

@@ -213,13 +213,33 @@ TEST_F(Cuda, MediumBlocks) {
 TEST_F(Cuda, LongAxes) {
   Random random(26);
   for (const std::string& text : kPresets) {
-    for (const auto& [shape, tokens] :
-         {std::pair{Shape{4104, 200}, std::int64_t{70}}, std::pair{Shape{136, 6152}, std::int64_t{70}},
-          std::pair{Shape{128, 72}, std::int64_t{5003}}, std::pair{Shape{2049, 33}, std::int64_t{9}}}) {
-      const BlockInputs in = random_inputs(random, Values::cancelling, shape, tokens);
-      BlockRun run = on_cuda(text);
-      run.f32_gradients = true;
-      expect_equals_cpu(run, in, cpu_outputs(run.contract, in, true), name_of(in, Values::cancelling));
+    for (const Shape shape : {Shape{4104, 200}, Shape{136, 6152}, Shape{2049, 33}}) {
+      for (const std::int64_t tokens : {1, 17, 70, 131}) {
+        const BlockInputs in = random_inputs(random, Values::cancelling, shape, tokens);
+        BlockRun run = on_cuda(text);
+        run.f32_gradients = true;
+        expect_equals_cpu(run, in, cpu_outputs(run.contract, in, true), name_of(in, Values::cancelling));
+      }
+    }
+    const BlockInputs many = random_inputs(random, Values::cancelling, {128, 72}, 5003);
+    BlockRun run = on_cuda(text);
+    run.f32_gradients = true;
+    expect_equals_cpu(run, many, cpu_outputs(run.contract, many, true), name_of(many, Values::cancelling));
+  }
+}
+
+// More rows of a weight than fill the device's multiprocessors once: shares of a block of every size, several
+// tiles a block.
+TEST_F(Cuda, WideAxes) {
+  Random random(27);
+  for (const std::string text : {"bf16-tree-v1", "f32-tree-v1", "sm90-v1", "hf-sm90-v1"}) {
+    for (const Shape shape : {Shape{64, 3200}, Shape{72, 16936}, Shape{16936, 72}, Shape{5128, 136}}) {
+      for (const std::int64_t tokens : {1, 8, 9, 32, 33, 64, 128, 129, 257, 700}) {
+        const BlockInputs in = random_inputs(random, Values::normal, shape, tokens);
+        const BlockRun run = on_cuda(text);
+        expect_equals_cpu(run, in, cpu_outputs(run.contract, in, false), name_of(in, Values::normal));
+        if (HasFailure()) return;
+      }
     }
   }
 }

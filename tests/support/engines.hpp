@@ -27,11 +27,11 @@ bool runs(EngineKind kind, const Contract& contract);
 bool cuda_is_required();
 
 // Ends a SetUp where this machine lacks the engine.
-#define SAMEBITS_SKIP_WITHOUT(kind)                                                \
-  do {                                                                             \
-    if ((kind) == EngineKind::cpu || cuda_problem().empty()) break;                \
-    if (cuda_is_required()) FAIL() << "no usable CUDA device: " << cuda_problem(); \
-    GTEST_SKIP() << "no usable CUDA device: " << cuda_problem();                   \
+#define SAMEBITS_SKIP_WITHOUT(kind)                                                    \
+  do {                                                                                 \
+    if ((kind) == EngineKind::cpu || cuda_problem().empty()) break;                    \
+    if (cuda_is_required()) FAIL() << "a CUDA device is required: " << cuda_problem(); \
+    GTEST_SKIP() << "no usable CUDA device: " << cuda_problem();                       \
   } while (false)
 
 // A suite whose cases run once an engine, and are skipped where this machine lacks it.

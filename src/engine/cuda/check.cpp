@@ -21,7 +21,9 @@ void check_launch(const char* kernel) { check(cudaGetLastError(), kernel); }
 DeviceScope::DeviceScope(int device) {
   check(cudaGetDevice(&before_), "asking for the current device");
   moved_ = before_ != device;
-  if (moved_) check(cudaSetDevice(device), "choosing a device");
+  // Also where it is the current one: a thread has no context, which the driver's own calls want, before
+  // this.
+  check(cudaSetDevice(device), "choosing a device");
 }
 
 DeviceScope::~DeviceScope() {

@@ -40,9 +40,17 @@ CudaBlock::CudaBlock(const Problem& problem, std::shared_ptr<const CudaDeviceSta
   }
   levels_ += 1;  // halves round to granules: a shorter axis may be one level deeper
   const int slots = plain_slots(device_->multiprocessors());
-  pending_memory_ =
-      DeviceBuffer(device_->index(), sizeof(float) * static_cast<std::size_t>(slots) *
-                                         static_cast<std::size_t>(levels_) * kPlainTile * kPlainTile);
+  if (is_sm90()) levels_ += 1;  // the root of the first lane
+  std::size_t pending = sizeof(float) * static_cast<std::size_t>(slots) * static_cast<std::size_t>(levels_) *
+                        kPlainTile * kPlainTile;
+  if (is_sm90()) {
+    const DeviceScope scope(device_->index());
+    prepare_tiles();
+    stream_device_ = prepare_stream();
+    pending =
+        std::max(pending, tile_pending_bytes(device_->multiprocessors(), std::min(levels_, kTileLevels)));
+  }
+  pending_memory_ = DeviceBuffer(device_->index(), pending);
   if (problem.backward) {
     const auto tokens = static_cast<std::size_t>(std::min(kDxTokens, problem.rank_tokens));
     lane_roots_ = DeviceBuffer(device_->index(),
@@ -60,6 +68,10 @@ void CudaBlock::contract(const Operand& left, const Operand& right, std::int64_t
   if (left.outer == 0 || right.outer == 0) return;
   if (target.node_stride == 0 && leaves_.nodes() > 1) {
     throw Error(ErrorCode::internal, "a finished tensor was asked of a shard that is no whole axis");
+  }
+  if (is_k_major(left) ? fast_tokens(left, right, k, target, stream)
+                       : fast_d_weight(left, right, k, target, stream)) {
+    return;
   }
   const Contraction problem{
       problem_.contract.leaf, problem_.contract.node == Precision::bf16, left, right, k, &leaves_, target};

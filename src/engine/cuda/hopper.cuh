@@ -12,7 +12,9 @@ __device__ inline std::uint32_t shared_address(const void* data) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(data));
 }
 
-// Barriers. A phase ends when `count` arrivals and all announced bytes have come.
+// Barriers, in the scope of a block: the bytes that they guard are moved by the copy engine and read by the
+// tensor cores, and a wider scope would fence all memory at every turn of a ring. A phase ends when `count`
+// arrivals and all announced bytes have come.
 __device__ inline void barrier_init(std::uint64_t* barrier, int count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count));
 }
@@ -29,7 +31,7 @@ __device__ inline void barrier_arrive_at(std::uint64_t* barrier,
   asm volatile(
       "{\n.reg .b32 remote;\n"
       "mapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}" ::"r"(shared_address(barrier)),
+      "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}" ::"r"(shared_address(barrier)),
       "r"(rank)
       : "memory");
 }
@@ -37,7 +39,7 @@ __device__ inline void barrier_wait(std::uint64_t* barrier, std::uint32_t parity
   asm volatile(
       "{\n.reg .pred done;\n"
       "WAIT:\n"
-      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
       "@done bra DONE;\n"
       "bra WAIT;\n"
       "DONE:\n}" ::"r"(shared_address(barrier)),

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -184,40 +185,35 @@ std::size_t bytes_of(const Matrix& matrix) {
   return static_cast<std::size_t>(matrix.view().elements()) * size_of(matrix.view().dtype);
 }
 
-// Results of two inputs, kept on the device: what a thousand repeats, of one and of the other in turn, are
-// compared with there. In turn, so that a kernel that reads what the one in front has yet to write finds the
-// other's.
+// Two blocks of one shape on one plan, in turn; their results, kept on the device, are what a thousand
+// repeats are compared with there. In turn, so that a kernel that reads what the one in front has yet to
+// write finds the other block's. Weights lie in one place, where the stream itself puts them, as an optimizer
+// would.
 class Repeats {
  public:
   Repeats(EnginePlan& block, const BlockInputs& first, const BlockInputs& second)
-      : block_(block),
-        tokens_(first.tokens),
-        other_x_(*cuda_engine(), tokens_, first.shape.hidden, DType::bf16),
-        other_dy_(*cuda_engine(), tokens_, first.shape.hidden, DType::bf16),
-        counter_(cuda_engine()->allocate(sizeof(unsigned long long))) {
-    other_x_.write(second.x.data()), other_dy_.write(second.dy.data());
+      : block_(block), tokens_(first.tokens), counter_(cuda_engine()->allocate(sizeof(unsigned long long))) {
     check_cuda(cudaMemsetAsync(counter_.get(), 0, sizeof(unsigned long long), stream()));
     for (const bool other : {false, true}) {
+      block_.take_inputs(other ? second : first);
+      keep(given_[other], {operands_, 5});
+    }
+    for (const bool other : {false, true}) {
       run(other);
-      for (const Matrix* result : results_) {
-        kept_[other].push_back(cuda_engine()->allocate(bytes_of(*result)));
-        check_cuda(cudaMemcpyAsync(kept_[other].back().get(), result->view().data, bytes_of(*result),
-                                   cudaMemcpyDeviceToDevice, stream()));
-      }
+      keep(results_of_[other], {results_, 5});
     }
   }
   void run(bool other) {
     for (const Matrix* result : results_)
       check_cuda(cudaMemsetAsync(result->view().data, 0xFF, bytes_of(*result), stream()));
-    ForwardArgs forward = block_.forward(tokens_);
-    BackwardArgs backward = block_.backward(tokens_);
-    if (other) forward.x = backward.x = other_x_.view(), backward.dy = other_dy_.view();
-    block_.plan.forward(forward);
-    block_.plan.backward(backward);
+    for (std::size_t i = 0; i < std::size(operands_); ++i)
+      copy(operands_[i]->view().data, given_[other][i].get(), bytes_of(*operands_[i]));
+    block_.plan.forward(block_.forward(tokens_));
+    block_.plan.backward(block_.backward(tokens_));
   }
   void compare(bool other) {
     for (std::size_t i = 0; i < std::size(results_); ++i) {
-      count_differing_bytes(results_[i]->view().data, kept_[other][i].get(), bytes_of(*results_[i]),
+      count_differing_bytes(results_[i]->view().data, results_of_[other][i].get(), bytes_of(*results_[i]),
                             static_cast<unsigned long long*>(counter_.get()), stream());
     }
   }
@@ -231,13 +227,22 @@ class Repeats {
 
  private:
   cudaStream_t stream() const { return stream_of(block_.queue()); }
+  void copy(void* to, const void* from, std::size_t bytes) {
+    check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream()));
+  }
+  void keep(std::vector<engine::Memory>& kept, std::span<const Matrix* const> matrices) {
+    for (const Matrix* matrix : matrices) {
+      kept.push_back(cuda_engine()->allocate(bytes_of(*matrix)));
+      copy(kept.back().get(), matrix->view().data, bytes_of(*matrix));
+    }
+  }
 
   EnginePlan& block_;
   std::int64_t tokens_;
-  Matrix other_x_, other_dy_;
   engine::Memory counter_;
+  const Matrix* operands_[5] = {&block_.x, &block_.dy, &block_.gate, &block_.up, &block_.down};
   const Matrix* results_[5] = {&block_.y, &block_.dx, &block_.d_gate, &block_.d_up, &block_.d_down};
-  std::vector<engine::Memory> kept_[2];
+  std::vector<engine::Memory> given_[2], results_of_[2];
 };
 
 std::string digest_of(const BlockOutputs& out, const BlockInputs& in) {
@@ -260,9 +265,7 @@ TEST_F(CudaCalls, AThousandRepeatsUnderABusyStream) {
          {std::pair{Shape{256, 768}, std::int64_t{200}}, std::pair{Shape{256, 768}, std::int64_t{24}},
           std::pair{Shape{1024, 1536}, std::int64_t{1}}, std::pair{Shape{129, 203}, std::int64_t{65}}}) {
       const BlockInputs in = random_inputs(random, Values::normal, shape, tokens);
-      BlockInputs second = in;
-      second.x = random_tensor(random, Values::normal, tokens * shape.hidden);
-      second.dy = random_tensor(random, Values::normal, tokens * shape.hidden);
+      const BlockInputs second = random_inputs(random, Values::normal, shape, tokens);
       EnginePlan block(cuda_engine(), {parse_contract(text)}, in);
       Repeats repeats(block, in, second);
       std::set<std::string> digests[2];
@@ -280,6 +283,58 @@ TEST_F(CudaCalls, AThousandRepeatsUnderABusyStream) {
       expect_same_outputs(what, block.outputs(), cpu_outputs(parse_contract(text), in, false), in, false);
       repeats.run(true);
       expect_same_outputs(what, block.outputs(), cpu_outputs(parse_contract(text), second, false), in, false);
+    }
+  }
+}
+
+// Blocks behind one another, each the input of the next, forward and back, with nothing between the calls.
+TEST_F(CudaCalls, LayersInOneStream) {
+  constexpr int kLayers = 4;
+  Random random(38);
+  for (const std::string& text : kContracts) {
+    for (const std::int64_t tokens : {1, 24, 130, 300}) {
+      const Contract contract = parse_contract(text);
+      std::vector<BlockInputs> layers;
+      std::vector<BlockOutputs> expected(kLayers);
+      std::vector<std::unique_ptr<EnginePlan>> plans;
+      for (int l = 0; l < kLayers; ++l) {
+        layers.push_back(random_inputs(random, Values::normal, kAligned, tokens));
+        for (auto* weight : {&layers.back().gate, &layers.back().up, &layers.back().down}) {
+          for (std::uint16_t& value : *weight)
+            value = static_cast<std::uint16_t>(value - (3 << 7));  // stays finite
+        }
+        plans.push_back(
+            std::make_unique<EnginePlan>(cuda_engine(), EnginePlanOptions{contract}, layers.back()));
+        if (l > 0) layers[static_cast<std::size_t>(l)].x = expected[static_cast<std::size_t>(l) - 1].y;
+        expected[static_cast<std::size_t>(l)] = cpu_outputs(contract, layers.back(), false);
+      }
+      for (std::size_t l = kLayers; l-- > 0;) {
+        if (l + 1 < kLayers) layers[l].dy = expected[l + 1].dx;
+        expected[l] = cpu_outputs(contract, layers[l], false);
+      }
+      const Queue queue = plans[0]->queue();
+      for (int repeat = 0; repeat < 5; ++repeat) {
+        for (auto& layer : plans) layer->poison_results(), layer->wait();
+        for (std::size_t l = 0; l < kLayers; ++l) {
+          ForwardArgs args = plans[l]->forward(tokens);
+          if (l > 0) args.x = plans[l - 1]->y.view();
+          args.queue = queue;
+          plans[l]->plan.forward(args);
+        }
+        for (std::size_t l = kLayers; l-- > 0;) {
+          BackwardArgs args = plans[l]->backward(tokens);
+          if (l > 0) args.x = plans[l - 1]->y.view();
+          if (l + 1 < kLayers) args.dy = plans[l + 1]->dx.view();
+          args.queue = queue;
+          plans[l]->plan.backward(args);
+        }
+        plans[0]->wait();
+        for (std::size_t l = 0; l < kLayers; ++l) {
+          const std::string what = fmt::format("{} {} tokens, layer {} ", text, tokens, l);
+          expect_same_outputs(what, plans[l]->outputs(), expected[l], layers[l], false);
+        }
+        if (HasFailure()) return;
+      }
     }
   }
 }

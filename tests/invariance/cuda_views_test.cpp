@@ -144,7 +144,7 @@ TEST_F(CudaViews, EachOddlyPlacedInTurn) {
 // Rows so far apart that the last ones begin beyond element 2^31. Everything lies in one allocation of 17 GB,
 // a column of it for each matrix.
 TEST_F(CudaViews, OffsetsBeyond31Bits) {
-  constexpr std::int64_t kSpread = std::int64_t{1} << 32, kCols = 64, kColumn = 256;  // elements
+  constexpr std::int64_t kSpread = std::int64_t{1} << 32, kCols = 64, kColumn = 1 << 16;  // elements
   engine::Engine& engine = *cuda_engine();
   const std::size_t bytes = static_cast<std::size_t>(kSpread + (std::int64_t{1} << 20)) * sizeof(float);
   if (free_device_memory() < bytes + (std::size_t{1} << 30)) {

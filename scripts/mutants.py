@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Breaks the code on purpose, one change at a time, and shows what notices.
 
-usage: scripts/mutants.py [--only NAME] [--build DIR]
+usage: scripts/mutants.py [--only NAME] [--build DIR] [--cuda | --prepare DIR | --prepared DIR]
 Each mutant is a change that must break bits. The tree is copied to DIR/source (default build-mutants), changed, built, and
 the strict tests and `samebits verify` run on it. Prints a table: mutant, tests that fail, checks of `verify` that fail.
 Exit code 1 when a mutant survives the tests or verify.
+
+The mutants of the CUDA engine run with --cuda, on a machine with a GPU. Where that machine cannot build, --prepare DIR builds
+them and keeps what runs, elsewhere, and --prepared DIR runs that.
 """
 import argparse
 import json
@@ -45,8 +48,8 @@ MUTANTS = {
                         "  return round_bf16(rounded_bf16(gate_root) + up_root);"),
     "rounded accumulator": ("src/engine/cpu/tile.hpp", "      if (t.round_nodes) {\n        push_nodes",
                             "      if (!t.round_nodes) {\n        push_nodes"),
-    "contraction left on": ("CMakeLists.txt", "-ffp-contract=off", "-ffp-contract=fast -mfma"),
-    "flush to zero": ("src/engine/cpu/fp_environment.hpp", "_mm_setcsr(0x1F80);", "_mm_setcsr(0x9FC0);"),
+    "contraction left on": ("CMakeLists.txt", "-Wno-sign-conversion;-ffp-contract=off;", "-Wno-sign-conversion;-ffp-contract=fast;-mfma;"),
+    "flush to zero": ("src/engine/fp_environment.hpp", "_mm_setcsr(0x1F80);", "_mm_setcsr(0x9FC0);"),
 }
 EXTRA = {  # what completes a mutant: more of (file, text, replacement)
     "lane-wise sum": [
@@ -58,8 +61,53 @@ EXTRA = {  # what completes a mutant: more of (file, text, replacement)
          "      if (!piece.closes) {"),
     ],
 }
+# Of the CUDA engine: what its kernels are told, and each family of kernels in turn.
+CUDA_MUTANTS = {
+    "cuda: a merge too late": (
+        "src/engine/cuda/leaves.cpp", "  int height = 0;\n  for (const LeafStep& step : steps_) {",
+        "  for (std::size_t i = 0; i + 1 < steps_.size(); ++i) {\n"
+        "    if (steps_[i].merges() == 0 || steps_[i].emits() || steps_[i + 1].emits()) continue;\n"
+        "    steps_[i].word -= 1;\n"
+        "    steps_[i + 1].word += 1;\n"
+        "    break;\n"
+        "  }\n"
+        "  int height = 0;\n  for (const LeafStep& step : steps_) {"),
+    "cuda: a boundary 16 late": (
+        "src/engine/cuda/leaves.cpp", "  int height = 0;\n  for (const LeafStep& step : steps_) {",
+        "  if (steps_.size() > 1 && steps_[1].length() > 16) {\n"
+        "    steps_[0].word += 16u << 7;\n"
+        "    steps_[1].word -= 16u << 7;\n"
+        "  }\n"
+        "  int height = 0;\n  for (const LeafStep& step : steps_) {"),
+    "cuda: plain, last part of a group dropped": (
+        "src/engine/cuda/plain.cu", "for (int k = 0; k < leaf.length(); k += kChunk) {",
+        "for (int k = 0; k + kChunk <= leaf.length(); k += kChunk) {"),
+    "cuda: plain, a node rounded twice": (
+        "src/engine/cuda/nodes.cuh", "value[i] = as_node(bf16_nodes, from[i * stride] + value[i]);",
+        "value[i] = as_node(bf16_nodes, numerics::rounded_bf16(from[i * stride]) + value[i]);"),
+    "cuda: sm90 tiles, last k group of a leaf dropped": (
+        "src/engine/cuda/sm90_tiles.cuh", "for (int s = 0; s * 16 < rest; ++s) {", "for (int s = 0; s * 16 + 16 < rest; ++s) {"),
+    "cuda: sm90 tiles, a lane rounded first": (
+        "src/engine/cuda/sm90_tiles.cuh", "                                                   : gate + up;",
+        "                                                   : numerics::rounded_bf16(gate) + up;"),
+    "cuda: sm90 stream, last k group of a leaf dropped": (
+        "src/engine/cuda/sm90_stream.cuh", "for (int s = 0; s * 16 < rest; ++s) {", "for (int s = 0; s * 16 + 16 < rest; ++s) {"),
+    "cuda: sm90 stream, a lane rounded first": (
+        "src/engine/cuda/sm90_stream.cuh", "                                                   : gate + up;",
+        "                                                   : numerics::rounded_bf16(gate) + up;"),
+}
+CUDA_TEST = "invariance/invariance_cuda"
+CUDA_FILTER = "CudaSmall.*:Cuda.EveryTokenCount*:Cuda.EveryKindOfValue:Cuda.EveryNamedLayout:Cuda.LongAxes:CudaCalls.LayersInOneStream"
+CUDA_VERIFY = ["--engine", "cuda", "--contract", "sm90-v1", "--shape", "520x1552", "--tokens", "200"]
+
 # Where the contract of verify's defaults does not hold the broken thing, the contract that does.
-VERIFY = {"double rounding": ["--contract", "f32-tree-v1"]}
+VERIFY = {
+    "double rounding": ["--contract", "f32-tree-v1"],
+    "cuda: plain, last part of a group dropped": ["--engine", "cuda", "--contract", "f32-tree-v1", "--shape", "53x91", "--tokens", "33"],
+    "cuda: plain, a node rounded twice": ["--engine", "cuda", "--contract", "f32-tree-v1", "--shape", "203x1555", "--tokens", "65"],
+    "cuda: sm90 stream, last k group of a leaf dropped": [*CUDA_VERIFY[:-1], "32"],
+    "cuda: sm90 stream, a lane rounded first": [*CUDA_VERIFY[:-1], "32"],
+}
 
 
 def change(source, file, text, replacement):
@@ -74,20 +122,19 @@ def run(command, **kwargs):
     return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **kwargs)
 
 
-def failing_tests(build):
+def failing_tests(binaries, flags, environment):
     failing = []
-    for test in TESTS:
-        binary = build / "tests" / test
+    for test, binary in binaries.items():
         if not binary.exists():
             sys.exit(f"{binary} was not built")
-        out = run([str(binary), "--gtest_brief=1"], env={"SAMEBITS_ROUNDS": "20", "PATH": "/usr/bin:/bin"}).stdout
-        failing += [f"{test.split('/')[-1]}:{name}" for name in dict.fromkeys(re.findall(r"\[  FAILED  \] ([\w.]+)", out))]
+        out = run([str(binary), "--gtest_brief=1", *flags], env={**environment, "PATH": "/usr/bin:/bin"}).stdout
+        names = dict.fromkeys(re.findall(r"\[  FAILED  \] ([\w.]+)", out))
+        failing += [f"{test.split('/')[-1]}:{name}" for name in names]
     return failing
 
 
-def failing_checks(build, flags):
-    report = build / "verify.json"
-    command = [str(build / "tools/samebits"), "verify", "--json", str(report), *flags]
+def failing_checks(command, report, flags):
+    command = [str(command), "verify", "--json", str(report), *flags]
     code = run(command).returncode
     found = json.loads(report.read_text())
     checks = []
@@ -102,35 +149,82 @@ def failing_checks(build, flags):
     return code, checks
 
 
+def copy_tree(source):
+    files = subprocess.check_output(["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard"], text=True).split("\n")
+    for file in filter(None, files):  # only what differs is copied, so that builds stay incremental
+        here, there = ROOT / file, source / file
+        if here.is_file() and (not there.exists() or here.read_bytes() != there.read_bytes()):
+            there.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(here, there)
+
+
+def build_mutant(name, edits, source, build, cuda):
+    copy_tree(source)
+    for file, text, replacement in edits:
+        change(source, file, text, replacement)
+    targets = [CUDA_TEST] if cuda else TESTS
+    run(["cmake", "-S", str(source), "-B", str(build), "-G", "Ninja", "-DCMAKE_CXX_COMPILER_LAUNCHER=", f"-DSAMEBITS_CUDA={'ON' if cuda else 'OFF'}"])
+    built = run(["cmake", "--build", str(build), "--target", "samebits", *[t.split("/")[-1] for t in targets]])
+    if built.returncode != 0:
+        sys.exit(f"{name} does not build:\n{built.stdout[-2000:]}")
+    return {t: build / "tests" / t for t in targets}, build / "tools/samebits"
+
+
+def run_mutant(name, binaries, command, folder, cuda):
+    """One line of the table; whether the mutant was noticed by the tests and by verify."""
+    if cuda:
+        tests = failing_tests(binaries, [f"--gtest_filter={CUDA_FILTER}"], {"SAMEBITS_REQUIRE_CUDA": "1"})
+    else:
+        tests = failing_tests(binaries, [], {"SAMEBITS_ROUNDS": "20"})
+    flags = VERIFY.get(name, CUDA_VERIFY if cuda else [])
+    code, checks = failing_checks(command, folder / "verify.json", flags)
+    shown = f" ({' '.join(flags)})" if flags else ""
+    print(f"| {name} | {', '.join(tests) or 'NONE'} | {', '.join(checks) or 'NONE'}{shown} |", flush=True)
+    return bool(tests) and code == 1
+
+
+def slug(name):
+    return re.sub(r"\W+", "_", name)
+
+
+def keep(folder, binaries, command):
+    folder.mkdir(parents=True, exist_ok=True)
+    for binary in [*binaries.values(), command]:
+        subprocess.check_call(["strip", "-o", str(folder / binary.name), str(binary)])
+
+
+def has_gpu():
+    return shutil.which("nvidia-smi") is not None and run(["nvidia-smi", "-L"]).returncode == 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="run the mutant of this name alone")
     parser.add_argument("--build", default=str(ROOT / "build-mutants"))
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--cuda", action="store_true", help="the mutants of the CUDA engine")
+    which.add_argument("--prepare", metavar="DIR", help="build those into DIR and run nothing")
+    which.add_argument("--prepared", metavar="DIR", help="run what --prepare built")
     args = parser.parse_args()
+    cuda = bool(args.cuda or args.prepare or args.prepared)
+    if cuda and not args.prepare and not has_gpu():
+        sys.exit("the mutants of the CUDA engine need a GPU: nvidia-smi shows none")
     top = pathlib.Path(args.build)
-    source, build = top / "source", top / "build"
-    files = subprocess.check_output(["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard"], text=True).split("\n")
     survived = []
-    print("| mutant | tests that fail | checks of `verify` that fail |\n|---|---|---|", flush=True)
-    for name, edit in MUTANTS.items():
+    if not args.prepare:
+        print("| mutant | tests that fail | checks of `verify` that fail |\n|---|---|---|", flush=True)
+    for name, edit in (CUDA_MUTANTS if cuda else MUTANTS).items():
         if args.only and args.only != name:
             continue
-        for file in filter(None, files):  # only what differs is copied, so that builds stay incremental
-            here, there = ROOT / file, source / file
-            if here.is_file() and (not there.exists() or here.read_bytes() != there.read_bytes()):
-                there.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(here, there)
-        for file, text, replacement in [edit, *EXTRA.get(name, [])]:
-            change(source, file, text, replacement)
-        run(["cmake", "-S", str(source), "-B", str(build), "-G", "Ninja", "-DCMAKE_CXX_COMPILER_LAUNCHER="])
-        built = run(["cmake", "--build", str(build), "--target", "samebits", *[t.split("/")[-1] for t in TESTS]])
-        if built.returncode != 0:
-            sys.exit(f"{name} does not build:\n{built.stdout[-2000:]}")
-        tests = failing_tests(build)
-        code, checks = failing_checks(build, VERIFY.get(name, []))
-        flags = " ".join(VERIFY.get(name, []))
-        print(f"| {name} | {', '.join(tests) or 'NONE'} | {', '.join(checks) or 'NONE'}{' (' + flags + ')' if flags else ''} |", flush=True)
-        if not tests or code != 1:
+        if args.prepared:
+            folder = pathlib.Path(args.prepared) / slug(name)
+            binaries, command = {CUDA_TEST: folder / pathlib.Path(CUDA_TEST).name}, folder / "samebits"
+        else:
+            folder = top / ("build-cuda" if cuda else "build")
+            binaries, command = build_mutant(name, [edit, *EXTRA.get(name, [])], top / "source", folder, cuda)
+        if args.prepare:
+            keep(pathlib.Path(args.prepare) / slug(name), binaries, command)
+        elif not run_mutant(name, binaries, command, folder, cuda):
             survived.append(name)
     if survived:
         sys.exit(f"survived: {', '.join(survived)}")

@@ -2,7 +2,7 @@
 # What is checked on a GPU by hand, after a build: the tests that need one, the recording of digests, compute-sanitizer on the
 # small tests, and the tensor core instructions in the library. Prints a table last; exits 1 when a line of it failed.
 # usage: bash tests/hardware/run_gpu_checks.sh [BUILD [PART...]]     (default: build, and all parts)
-#   tests       all of: cuda engine layouts recorded failures unit golden (each a part of its own)
+#   tests       all of: cuda engine layouts recorded failures unit transport golden (each a part of its own)
 #   record      tests/golden/h200_digests.txt, from this GPU
 #   sanitizers  all of: memcheck racecheck initcheck synccheck
 #   sass        counts of instructions, a kernel file a line
@@ -59,13 +59,14 @@ sass() {
 
 run_part() {
   case $1 in
-    tests) for part in cuda engine layouts recorded failures unit golden; do run_part $part; done ;;
+    tests) for part in cuda engine layouts recorded failures unit transport golden; do run_part $part; done ;;
     cuda) gtest cuda invariance/invariance_cuda "${SAMEBITS_FILTER:-*}" ;;
     engine) gtest engine invariance/invariance_engine '*/cuda*' ;;
     layouts) gtest layouts invariance/invariance_layouts '*/cuda*' ;;
     recorded) gtest recorded invariance/invariance_recorded '*/cuda*' ;;
     failures) gtest failures failure/ffn/failure_cuda '*' ;;
     unit) gtest unit unit/ffn/unit_ffn '*OnAGpu*' ;;
+    transport) gtest transport unit/transport/unit_transport '*OnADevice*' ;;
     golden) gtest golden golden/golden_devices '*' ;;
     record) check record record_note "$build/tests/golden/record_digests" tests/golden/h200_digests.txt ;;
     sanitizers) for part in memcheck racecheck initcheck synccheck; do run_part $part; done ;;

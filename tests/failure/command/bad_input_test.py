@@ -177,12 +177,28 @@ class Flags(CommandTest):
         self.assert_refused(["bench", "--direction", "up"], ["--direction", "up"])
         self.assert_refused(["bench", "--tokens", "0"], ["--tokens"])
         self.assert_refused(["bench", "--serve"], ["--serve", "--engine cuda"])
+        self.assert_refused(["verify", "--shape", "64x208", "--batches", "33"], ["--batches 33", "32"])
+        self.assert_refused(["verify", "--shape", "64x208", "--batches", "0"], ["--batches 0"])
+        self.assert_refused(["verify", "--recording", "x"], ["--recording", "--checkpoint"])
 
     def test_what_this_build_or_machine_lacks_is_the_environment(self):
         self.assert_refused(["verify", "--engine", "cuda", "--device", "99"], ["cuda"], code=3)
         self.assert_refused(["verify", "--engine", "hip"], ["hip"], code=3)
         self.assert_refused(["verify", "--transport", "mpi"], ["mpi"], code=3)
         self.assert_refused(["bench", "--transport", "nccl"], ["nccl"], code=3)
+
+
+class Recordings(CommandTest):
+    def test_what_is_no_recording(self):
+        write_checkpoint(self.path("model"), layer_tensors(64, 208))
+        rows = {name: tensor("BF16", [4, 64]) for name in ["x", "dy", "y"]}
+        for broken, culprit in [({"y": None}, "no results"), ({"dy": None}, "dy"), ({"dy": tensor("BF16", [3, 64])}, "'dy'"),
+                                ({"y": tensor("BF16", [4, 65])}, "'y'"), ({"y": tensor("F32", [4, 64])}, "'y'"),
+                                ({"d_down": tensor("BF16", [208, 64])}, "'d_down'")]:
+            tensors = {name: one for name, one in {**rows, **broken}.items() if one is not None}
+            write(self.path("recording"), safetensors(tensors))
+            self.assert_refused(["verify", "--checkpoint", self.path("model"), "--layer", 0, "--recording", self.path("recording")],
+                                [self.path("recording"), culprit])
 
 
 class Outputs(CommandTest):

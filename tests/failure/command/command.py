@@ -88,6 +88,17 @@ def safetensors(tensors, metadata=None, header=None):
     return struct.pack("<Q", len(text)) + text + b"".join(data for _, _, data in tensors.values())
 
 
+def read_safetensors(path):
+    """The tensors of a file, as tensor() makes them."""
+    with open(path, "rb") as file:
+        data = file.read()
+    begin = 8 + struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:begin])
+    header.pop("__metadata__", None)
+    return {name: (one["dtype"], one["shape"], data[begin + one["data_offsets"][0]:begin + one["data_offsets"][1]])
+            for name, one in header.items()}
+
+
 def write(path, data):
     with open(path, "wb") as file:
         file.write(data if isinstance(data, bytes) else data.encode())

@@ -3,7 +3,7 @@ import os
 import unittest
 
 import command
-from command import CommandTest, layer_tensors, run, safetensors, tensor, write, write_checkpoint
+from command import CommandTest, layer_tensors, read_safetensors, run, safetensors, tensor, write, write_checkpoint
 
 SIX = ["output", "training_output", "d_hidden", "d_gate", "d_up", "d_down"]
 
@@ -33,7 +33,7 @@ class Reports(CommandTest):
         report = self.report("verify", "--shape", "64x208", "--tokens", 7, "--layouts", "tp2,tp2+cp2+sp", "--accuracy")
         self.assert_head(report, "verify")
         self.assertEqual(list(report), ["schema", "command", "version", "contract", "environment", "shape", "layouts", "invariance",
-                                        "power", "accuracy", "golden", "reference", "ok"])
+                                        "power", "accuracy", "recording", "golden", "reference", "ok"])
         self.assertEqual(report["contract"]["name"], "bf16-tree-v1")
         self.assertEqual(report["contract"]["fingerprint"], "23b7fa71e83beffe")
         self.assertEqual(report["shape"], {"tokens": 7, "hidden": 64, "intermediate": 208, "source": "64x208, seed 0"})
@@ -73,11 +73,17 @@ class Reports(CommandTest):
             else:
                 self.assertAlmostEqual(row["ratio"], row["ours_us"]["median"] / row["baseline_us"]["median"])
         self.assertGreater(report["ceiling"]["read_bytes_per_second"], 0)
+        self.assertGreater(report["ceiling"]["flops_per_second"]["plain"], 0)
 
     def test_bench_of_ours_alone(self):
         report = self.report("bench", "--shape", "64x208", "--tokens", "2", "--repeats", 2, "--no-baseline")
         self.assertEqual([(row["baseline"], row["baseline_us"]) for row in report["rows"]], [(None, None)])
-        self.assertGreater(report["ceiling"]["flops_per_second"]["plain"], 0)
+
+    def test_batches_of_the_first_rows(self):
+        report = self.report("verify", "--shape", "64x208", "--tokens", 9, "--layouts", "tp1", "--batches", "1,4,9")
+        self.assertEqual(report["invariance"]["batches"],
+                         [{"tokens": tokens, "output": 0, "d_hidden": 0} for tokens in [1, 4, 9]])
+        self.assertIsNone(report["recording"])
 
     def test_contract(self):
         report = self.report("contract", "sm90-v1", "--shape", "qwen3-8b", "--tokens", 4096)
@@ -125,6 +131,29 @@ class Files(CommandTest):
         if grad:
             arguments += ["--grad", self.path("x")]
         return self.report(*arguments, *flags)
+
+    def test_recording(self):
+        self.run_to("a", "--contract", "f32-tree-v1")
+        recording = {**read_safetensors(self.path("x")), **read_safetensors(self.path("a"))}
+        names = ["y", "dx", "d_gate", "d_up", "d_down"]
+
+        def verify(tensors, contract, code):
+            write(self.path("recording"), safetensors(tensors))
+            return self.report("verify", "--checkpoint", self.path("model"), "--layer", 0, "--recording", self.path("recording"),
+                               "--contract", contract, "--layouts", "tp2", code=code)
+
+        report = verify(recording, "f32-tree-v1", 0)
+        self.assertEqual(report["shape"]["tokens"], 8)
+        self.assertEqual(report["recording"]["mismatch"], dict.fromkeys(names, 0))
+        self.assertEqual(report["recording"]["elements"]["d_down"], 64 * 208)
+
+        dtype, shape, data = recording["dx"]
+        spoiled = {**recording, "dx": (dtype, shape, data[:7] + bytes([data[7] ^ 1]) + data[8:])}
+        self.assertEqual(verify(spoiled, "f32-tree-v1", 1)["recording"]["mismatch"], {**dict.fromkeys(names, 0), "dx": 1})
+        del spoiled["dx"]
+        self.assertEqual(list(verify(spoiled, "f32-tree-v1", 0)["recording"]["mismatch"]), ["y", "d_gate", "d_up", "d_down"])
+        for count in verify(recording, "bf16-tree-v1", 1)["recording"]["mismatch"].values():
+            self.assertGreater(count, 0)
 
     def test_round_trip(self):
         report = self.run_to("a")

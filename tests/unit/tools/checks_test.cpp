@@ -49,6 +49,22 @@ TEST(Checks, SeeWrongElements) {
   EXPECT_EQ(rows.d_hidden, 1);
 }
 
+TEST(Checks, BatchesOfTheFirstRows) {
+  const Compute compute = compute_with();
+  const SmallBlock small;
+  BlockTensors exact = small.run(compute);
+  spoil(exact, kOutput, 2, 5);
+  spoil(exact, kHiddenGradient, 4, 63);
+  const auto checks = check_batches(compute, small.block(), exact, {2, 3, 7});
+  ASSERT_EQ(checks.size(), 3u);
+  EXPECT_EQ(checks[0].output + checks[0].d_hidden, 0);
+  EXPECT_EQ(checks[1].output, 1);
+  EXPECT_EQ(checks[1].d_hidden, 0);
+  EXPECT_EQ(checks[2].tokens, 7);
+  EXPECT_EQ(checks[2].output, 1);
+  EXPECT_EQ(checks[2].d_hidden, 1);
+}
+
 TEST(Checks, GoldenDigestsBelongToOneContract) {
   EXPECT_TRUE(check_golden(compute_with("sm90-v1,I=max:32,node=bf16")).has_digests);  // lanes=bf16 follows
   EXPECT_FALSE(check_golden(compute_with("sm90-v1,I=max:48")).has_digests);

@@ -8,6 +8,7 @@
 
 #include "engine/engine.hpp"
 #include "samebits/transport.hpp"
+#include "support/engines.hpp"
 
 namespace samebits {
 namespace {
@@ -101,9 +102,10 @@ class DeviceRank {
   std::vector<engine::Memory> staged_;  // freed when all is done
 };
 
-TEST(LocalTransportOnADevice, MovesWhatStreamsAreStillMaking) {
-  if (const CudaStatus status = cuda_status(); !status.problem.empty()) GTEST_SKIP() << status.problem;
-  const auto engine = make_cuda_engine();
+using LocalTransportOnADevice = test::OnCuda;
+
+TEST_F(LocalTransportOnADevice, MovesWhatStreamsAreStillMaking) {
+  const auto engine = test::cuda_engine();
   for (const int ranks : {1, 2, 5}) {
     run_local(ranks, [&](int, const std::shared_ptr<Transport>& transport) {
       ASSERT_TRUE(transport->reaches(engine->device().space));

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "block/source.hpp"
 #include "shared/failure.hpp"
@@ -20,8 +21,8 @@ namespace {
 constexpr const char* kAllLayouts = "tp2,tp2+sp,tp4,tp2+cp2,tp2+cp2+sp,tp8,tp4+cp2,tp4+cp2+sp";
 
 struct Flags {
-  std::string shape = "qwen3-8b", tokens = "32", checkpoint, layer, layouts = "all", gradient_dtype = "bf16",
-              json;
+  std::string shape = "qwen3-8b", tokens = "32", checkpoint, layer, recording, batches, layouts = "all",
+              gradient_dtype = "bf16", json;
   std::uint64_t seed = 0;
   bool accuracy = false, no_reference = false;
   ComputeFlags compute;
@@ -86,7 +87,20 @@ struct Task {
   bool all = false;  // refusals are rows
   bool reference = true;
   bool accuracy = false;
+  std::vector<std::int64_t> batches;
+  const Recording* recording = nullptr;
 };
+
+std::vector<std::int64_t> batches_of(const std::string& text, std::int64_t tokens) {
+  std::vector<std::int64_t> batches;
+  if (text.empty()) return batches;
+  for (const std::string& word : split_list(text)) {
+    batches.push_back(parse_count("--batches", word));
+    if (batches.back() < 1 || batches.back() > tokens)
+      fail_usage(fmt::format("--batches {}: a batch has from 1 to all {} tokens", word, tokens));
+  }
+  return batches;
+}
 
 void run_task(const Task& task, const Compute& compute, const BlockCase& block, VerifyResult& result,
               Progress& progress) {
@@ -104,6 +118,14 @@ void run_task(const Task& task, const Compute& compute, const BlockCase& block, 
   result.power = run_layout(compute, block, {.control = true, .exact = &exact}, scratch).differing;
   progress.step("rows alone");
   result.row_vs_batch = check_rows(compute, block, exact);
+  if (!task.batches.empty()) {
+    progress.step("batches");
+    result.batches = check_batches(compute, block, exact, task.batches);
+  }
+  if (task.recording != nullptr) {
+    progress.step("recording");
+    result.recording = task.recording->check(exact);
+  }
   progress.step("golden digests");
   result.golden = check_golden(compute);
   if (task.reference) {
@@ -120,8 +142,9 @@ void run_task(const Task& task, const Compute& compute, const BlockCase& block, 
 int run_verify(const Flags& flags) {
   const auto begun = std::chrono::steady_clock::now();
   const Compute compute(flags.compute);
-  Task task{layouts_of(flags.layouts), flags.layouts == "all", !flags.no_reference, flags.accuracy};
-  const std::int64_t tokens = parse_count("--tokens", flags.tokens);
+  Task task{
+      layouts_of(flags.layouts), flags.layouts == "all", !flags.no_reference, flags.accuracy, {}, nullptr};
+  std::int64_t tokens = parse_count("--tokens", flags.tokens);
   NamedShape named = parse_shape(flags.shape);
   std::optional<LayerWeights> weights;
   if (!flags.checkpoint.empty()) {
@@ -130,20 +153,34 @@ int run_verify(const Flags& flags) {
   }
   BlockCase block;
   block.shape = named.shape;
-  block.tokens = tokens;
   block.gradients = flags.gradient_dtype == "f32" ? DType::f32 : DType::bf16;
+  std::optional<Recording> recording;
+  if (!flags.recording.empty()) {
+    recording.emplace(flags.recording, block.shape, block.gradients);
+    task.recording = &*recording;
+    tokens = recording->x().rows;
+  }
+  block.tokens = tokens;
+  task.batches = batches_of(flags.batches, tokens);
   check_sizes(block.shape, tokens);
   check_memory(block, task.layouts);
   ReportFile report_file(flags.json);
 
-  std::optional<Progress> progress(
-      std::in_place, static_cast<int>(task.layouts.size()) + 6 + task.reference + task.accuracy);
+  std::optional<Progress> progress(std::in_place, static_cast<int>(task.layouts.size()) + 6 + task.reference +
+                                                      task.accuracy + !task.batches.empty() +
+                                                      (task.recording != nullptr));
   progress->step("inputs");
   if (!weights) weights = seeded_weights(block.shape, flags.seed, compute.threads);
-  const HostTensor x = seeded_tokens(SeededTensor::x, block.shape, tokens, flags.seed, compute.threads);
-  const HostTensor dy = seeded_tokens(SeededTensor::dy, block.shape, tokens, flags.seed, compute.threads);
-  block.x = x.view();
-  block.dy = dy.view();
+  HostTensor x, dy;
+  if (recording) {
+    block.x = recording->x();
+    block.dy = recording->dy();
+  } else {
+    x = seeded_tokens(SeededTensor::x, block.shape, tokens, flags.seed, compute.threads);
+    dy = seeded_tokens(SeededTensor::dy, block.shape, tokens, flags.seed, compute.threads);
+    block.x = std::as_const(x).view();
+    block.dy = std::as_const(dy).view();
+  }
   block.gate = weights->gate;
   block.up = weights->up;
   block.down = weights->down;
@@ -151,9 +188,15 @@ int run_verify(const Flags& flags) {
   VerifyResult result;
   result.shape = block.shape;
   result.tokens = tokens;
-  result.source = named.name.empty() ? fmt::format("{}, x and dy of seed {}", weights->source, flags.seed)
-                                     : fmt::format("{}, {}", named.name, weights->source);
+  if (recording) {
+    result.source = fmt::format("{}, x and dy of {}", weights->source, flags.recording);
+  } else {
+    result.source = named.name.empty() ? fmt::format("{}, x and dy of seed {}", weights->source, flags.seed)
+                                       : fmt::format("{}, {}", named.name, weights->source);
+  }
   result.note = weights->conversion;
+  if (recording && !recording->conversion().empty())
+    result.note += (result.note.empty() ? "" : ", ") + recording->conversion();
   run_task(task, compute, block, result, *progress);
   progress.reset();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
@@ -184,7 +227,16 @@ Verb add_verify(CLI::App& command) {
   CLI::Option* layer = verb->add_option("--layer", flags->layer, "of the checkpoint")->type_name("N");
   checkpoint->needs(layer)->excludes(shape)->type_name("DIR");
   layer->needs(checkpoint);
-  verb->add_option("--tokens", flags->tokens, "rows of x")->capture_default_str();
+  CLI::Option* tokens = verb->add_option("--tokens", flags->tokens, "rows of x")->capture_default_str();
+  verb->add_option(
+          "--recording", flags->recording,
+          "safetensors file with x and dy, and the y, dx, d_gate, d_up, d_down that other software made of "
+          "them: held against ours")
+      ->needs(checkpoint)
+      ->excludes(tokens)
+      ->type_name("FILE");
+  verb->add_option("--batches", flags->batches, "list: the first N rows as a batch of their own, y and dx")
+      ->type_name("LIST");
   verb->add_option("--seed", flags->seed, "of x and dy, and of the weights without a checkpoint")
       ->capture_default_str();
   verb->add_option("--layouts", flags->layouts, "all, or a list: tp2,tp4+cp2+sp")->capture_default_str();
@@ -199,7 +251,8 @@ Verb add_verify(CLI::App& command) {
       "Examples:\n"
       "  samebits verify\n"
       "  samebits verify --shape qwen3-4b --tokens 77 --contract sm90-v1 --layouts tp2+sp,tp4+cp2 --json -\n"
-      "  samebits verify --checkpoint Qwen3-8B --layer 17 --accuracy");
+      "  samebits verify --checkpoint Qwen3-8B --layer 17 --accuracy\n"
+      "  samebits verify --checkpoint block --layer 0 --recording pytorch.safetensors --contract hf-sm90-v1");
   return {verb, [flags] { return run_verify(*flags); }};
 }
 

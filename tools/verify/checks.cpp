@@ -25,53 +25,95 @@ std::vector<std::int64_t> spread(std::int64_t count, std::int64_t wanted) {
   return indices;
 }
 
+// Rows of the batch without the others, at TP1, against what the batch gave them.
+class RowsAlone {
+ public:
+  RowsAlone(const Compute& compute, const BlockCase& block, const BlockTensors& exact)
+      : compute_(compute),
+        block_(block),
+        exact_(exact),
+        engine_(compute.make_engine(compute.threads)),
+        weights_(compute.device_engine),
+        gate_(weights_.input(block.gate)),
+        up_(weights_.input(block.up)),
+        down_(weights_.input(block.down)) {}
+
+  Plan plan(std::int64_t most_tokens, bool backward) const {
+    PlanOptions options = compute_.plan_options(block_.shape, most_tokens, {}, backward);
+    options.engine = engine_;
+    return Plan(options);
+  }
+
+  // Elements of y that differ.
+  std::int64_t output(Plan& plan, Interval rows) {
+    Staging staging(compute_.device_engine);
+    HostTensor y(rows.length(), block_.shape.hidden);
+    y.poison();
+    ForwardArgs args;
+    args.x = staging.input(block_.x.slice_rows(rows.begin, rows.end));
+    args.y = staging.output(y.view());
+    args.weights = plan.slice(gate_, up_, down_);
+    args.tokens = rows.length();
+    args.queue = staging.queue();
+    plan.forward(args);
+    staging.fetch(y.view(), args.y);
+    return count_differing(y.view(), exact_.view(kOutput).slice_rows(rows.begin, rows.end));
+  }
+
+  // Of dx, after output() of the same rows.
+  std::int64_t d_hidden(Plan& plan, Interval rows) {
+    Staging staging(compute_.device_engine);
+    HostTensor dx(rows.length(), block_.shape.hidden);
+    dx.poison();
+    BackwardArgs args;
+    args.x = staging.input(block_.x.slice_rows(rows.begin, rows.end));
+    args.dy = staging.input(block_.dy.slice_rows(rows.begin, rows.end));
+    args.weights = plan.slice(gate_, up_, down_);
+    args.dx = staging.output(dx.view());
+    args.tokens = rows.length();
+    args.queue = staging.queue();
+    plan.backward(args);
+    staging.fetch(dx.view(), args.dx);
+    return count_differing(dx.view(), exact_.view(kHiddenGradient).slice_rows(rows.begin, rows.end));
+  }
+
+ private:
+  const Compute& compute_;
+  const BlockCase& block_;
+  const BlockTensors& exact_;
+  std::shared_ptr<engine::Engine> engine_;
+  Staging weights_;
+  ConstView gate_, up_, down_;
+};
+
 }  // namespace
 
 RowCheck check_rows(const Compute& compute, const BlockCase& block, const BlockTensors& exact) {
   constexpr std::int64_t kRows = 8;
-  const auto engine = compute.make_engine(compute.threads);
-  const auto plan_for = [&](std::int64_t most_tokens, bool backward) {
-    PlanOptions options = compute.plan_options(block.shape, most_tokens, {}, backward);
-    options.engine = engine;
-    return Plan(options);
-  };
-  Plan serving = plan_for(1, false);             // made for one token
-  Plan training = plan_for(block.tokens, true);  // made for the batch, called with one row of it
+  RowsAlone alone(compute, block, exact);
+  Plan serving = alone.plan(1, false);             // made for one token
+  Plan training = alone.plan(block.tokens, true);  // made for the batch, called with one row of it
   RowCheck check;
-  Staging weights(compute.device_engine);
-  const ConstView gate = weights.input(block.gate), up = weights.input(block.up),
-                  down = weights.input(block.down);
-  HostTensor y(1, block.shape.hidden), dx(1, block.shape.hidden);
   for (const std::int64_t row : spread(block.tokens, kRows)) {
-    Staging staging(compute.device_engine);
-    const ConstView x = staging.input(block.x.slice_rows(row, row + 1)),
-                    dy = staging.input(block.dy.slice_rows(row, row + 1));
-    for (Plan* plan : {&serving, &training}) {
-      y.poison();
-      ForwardArgs args;
-      args.x = x;
-      args.y = staging.output(y.view());
-      args.weights = plan->slice(gate, up, down);
-      args.tokens = 1;
-      args.queue = staging.queue();
-      plan->forward(args);
-      staging.fetch(y.view(), args.y);
-      check.output += count_differing(y.view(), exact.view(kOutput).slice_rows(row, row + 1));
-    }
-    dx.poison();
-    BackwardArgs args;
-    args.x = x;
-    args.dy = dy;
-    args.weights = training.slice(gate, up, down);
-    args.dx = staging.output(dx.view());
-    args.tokens = 1;
-    args.queue = staging.queue();
-    training.backward(args);
-    staging.fetch(dx.view(), args.dx);
-    check.d_hidden += count_differing(dx.view(), exact.view(kHiddenGradient).slice_rows(row, row + 1));
+    const Interval one{row, row + 1};
+    for (Plan* plan : {&serving, &training}) check.output += alone.output(*plan, one);
+    check.d_hidden += alone.d_hidden(training, one);
     ++check.rows;
   }
   return check;
+}
+
+std::vector<BatchCheck> check_batches(const Compute& compute, const BlockCase& block,
+                                      const BlockTensors& exact, const std::vector<std::int64_t>& batches) {
+  std::vector<BatchCheck> checks;
+  if (batches.empty()) return checks;
+  RowsAlone alone(compute, block, exact);
+  for (const std::int64_t tokens : batches) {
+    Plan plan = alone.plan(tokens, true);
+    const std::int64_t output = alone.output(plan, {0, tokens});
+    checks.push_back({tokens, output, alone.d_hidden(plan, {0, tokens})});
+  }
+  return checks;
 }
 
 int GoldenCheck::differing() const {

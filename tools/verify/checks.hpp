@@ -22,6 +22,17 @@ struct RowCheck {
 // Up to eight rows of x, each alone at M = 1, against the rows of the batch.
 RowCheck check_rows(const Compute& compute, const BlockCase& block, const BlockTensors& exact);
 
+struct BatchCheck {
+  std::int64_t tokens = 0;
+  std::int64_t output = 0;    // differing elements of y
+  std::int64_t d_hidden = 0;  // and of dx
+};
+
+// The first rows of x as batches of their own, each in a plan made for it, against the same rows of the whole
+// batch.
+std::vector<BatchCheck> check_batches(const Compute& compute, const BlockCase& block,
+                                      const BlockTensors& exact, const std::vector<std::int64_t>& batches);
+
 struct GoldenCheck {
   struct Tensor {
     std::string name, expected, digest;

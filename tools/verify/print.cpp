@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "io/message.hpp"
 #include "shared/machine.hpp"
 #include "shared/table.hpp"
 #include "verify/report.hpp"
@@ -48,6 +49,22 @@ void print_checks(const VerifyResult& result) {
   fmt::print("\nrepeat         {} elements differ between two runs at TP1\n", result.repeat());
   fmt::print("row vs batch   {} elements differ: {} rows alone at M = 1, y and dx\n",
              result.row_vs_batch.output + result.row_vs_batch.d_hidden, result.row_vs_batch.rows);
+  if (!result.batches.empty()) {
+    fmt::print("batches        {} elements differ: the first rows as {} batches of their own, y and dx\n",
+               result.between_batches(), result.batches.size());
+    for (const BatchCheck& batch : result.batches) {
+      if (batch.output + batch.d_hidden > 0)
+        fmt::print("  {} rows: {} of y, {} of dx\n", batch.tokens, batch.output, batch.d_hidden);
+    }
+  }
+  if (result.recording) {
+    std::int64_t elements = 0;
+    for (const auto& tensor : result.recording->tensors) elements += tensor.elements;
+    fmt::print("recording      {} of {} elements differ from {}\n", result.recording->differing(), elements,
+               io::printable(result.recording->path));
+    for (const auto& tensor : result.recording->tensors)
+      fmt::print("  {}: {} of {}\n", tensor.name, tensor.differing, tensor.elements);
+  }
   if (result.golden) {
     fmt::print("golden         {} of {} known results differ{}\n", result.golden->differing(),
                result.golden->tensors.size(),

@@ -34,6 +34,23 @@ Json row_json(const LayoutRow& row) {
   return json;
 }
 
+Json batches_json(const std::vector<BatchCheck>& batches) {
+  Json json = Json::array();
+  for (const BatchCheck& batch : batches)
+    json.push_back({{"tokens", batch.tokens}, {"output", batch.output}, {"d_hidden", batch.d_hidden}});
+  return json;
+}
+
+Json recording_json(const std::optional<RecordingCheck>& recording) {
+  if (!recording) return nullptr;
+  Json elements = Json::object(), differing = Json::object();
+  for (const auto& tensor : recording->tensors) {
+    elements[tensor.name] = tensor.elements;
+    differing[tensor.name] = tensor.differing;
+  }
+  return {{"path", recording->path}, {"elements", elements}, {"mismatch", differing}};
+}
+
 Json golden_json(const std::optional<GoldenCheck>& golden) {
   if (!golden) return nullptr;
   Json tensors = Json::array();
@@ -72,10 +89,17 @@ std::int64_t VerifyResult::repeat() const {
   return std::accumulate(differing.begin(), differing.end(), std::int64_t{0});
 }
 
+std::int64_t VerifyResult::between_batches() const {
+  std::int64_t sum = 0;
+  for (const BatchCheck& batch : batches) sum += batch.output + batch.d_hidden;
+  return sum;
+}
+
 bool VerifyResult::ok() const {
   return std::none_of(rows.begin(), rows.end(),
                       [](auto& row) { return row.status == RowStatus::mismatch; }) &&
-         row_vs_batch.output + row_vs_batch.d_hidden == 0 && (!golden || golden->differing() == 0) &&
+         row_vs_batch.output + row_vs_batch.d_hidden == 0 && between_batches() == 0 &&
+         (!recording || recording->differing() == 0) && (!golden || golden->differing() == 0) &&
          (!reference || reference->differing() == 0);
 }
 
@@ -94,9 +118,11 @@ Json verify_json(const VerifyResult& result, const Compute& compute) {
   for (const LayoutRow& row : result.rows) report["layouts"].push_back(row_json(row));
   report["invariance"] = {{"repeat", result.repeat()},
                           {"row_vs_batch", result.row_vs_batch.output + result.row_vs_batch.d_hidden},
-                          {"rows", result.row_vs_batch.rows}};
+                          {"rows", result.row_vs_batch.rows},
+                          {"batches", batches_json(result.batches)}};
   report["power"] = per_tensor_json(result.power);
   report["accuracy"] = accuracy_json(result.accuracy);
+  report["recording"] = recording_json(result.recording);
   report["golden"] = golden_json(result.golden);
   report["reference"] = reference_json(result.reference);
   report["ok"] = result.ok();

@@ -11,6 +11,7 @@
 #include "shared/report.hpp"
 #include "verify/accuracy.hpp"
 #include "verify/checks.hpp"
+#include "verify/recording.hpp"
 
 namespace samebits::tools {
 
@@ -32,12 +33,15 @@ struct VerifyResult {
   std::vector<LayoutRow> rows;      // tp1, twice computed, comes first
   PerTensor<std::int64_t> power{};  // elements that the control changes
   RowCheck row_vs_batch;
+  std::vector<BatchCheck> batches;
+  std::optional<RecordingCheck> recording;
   std::optional<GoldenCheck> golden;
   std::optional<ReferenceCheck> reference;
   std::optional<Accuracy> accuracy;
   double seconds = 0;
 
-  std::int64_t repeat() const;  // elements that differ between two TP1 runs
+  std::int64_t repeat() const;           // elements that differ between two TP1 runs
+  std::int64_t between_batches() const;  // that differ between batches of the first rows and the whole
   bool ok() const;
 };
 

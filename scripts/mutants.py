@@ -95,27 +95,49 @@ CUDA_MUTANTS = {
     "cuda: sm90 stream, a lane rounded first": (
         "src/engine/cuda/sm90_stream.cuh", "                                                   : gate + up;",
         "                                                   : numerics::rounded_bf16(gate) + up;"),
+    "cuda: fma nodes rounded in f32 trees": (
+        "src/engine/cuda/fma_words.cuh", "        word[i] = __float_as_uint(acc[i]);",
+        "        word[i] = __float_as_uint(numerics::rounded_bf16(acc[i]));"),
+    "cuda: fma stream, last k of a leaf dropped": (
+        "src/engine/cuda/fma_stream.cuh", "        chains.single(k);", "        if (left > 1) chains.single(k);"),
+    "cuda: fma stream, lanes rounded": (
+        "src/engine/cuda/fma_finish.cu", "numerics::add_lanes(args.lanes, gate_root, top)",
+        "numerics::add_lanes(Precision::bf16, gate_root, top)"),
+    "cuda: fma tiles, last k of a leaf dropped": (
+        "src/engine/cuda/fma_tiles.cuh", "chains.run(&memory.left[c & 1][0][my_row], &memory.right[c & 1][0][my_col], k, n,",
+        "chains.run(&memory.left[c & 1][0][my_row], &memory.right[c & 1][0][my_col], k, n == left_over ? n - 1 : n,"),
+    "cuda: fma tiles, lanes rounded": (
+        "src/engine/cuda/fma_tiles.cuh", "stack.add_lanes(args.lanes_precision, node)", "stack.add_lanes(Precision::bf16, node)"),
 }
 CUDA_TEST = "invariance/invariance_cuda"
 CUDA_FILTER = "CudaSmall.*:Cuda.EveryTokenCount*:Cuda.EveryKindOfValue:Cuda.EveryNamedLayout:Cuda.LongAxes:CudaCalls.LayersInOneStream"
 CUDA_VERIFY = ["--engine", "cuda", "--contract", "sm90-v1", "--shape", "520x1552", "--tokens", "200"]
 
 # Where the contract of verify's defaults does not hold the broken thing, the contract that does.
+FMA_VERIFY = ["--engine", "cuda", "--contract", "f32-tree-v1", "--shape", "520x1556", "--tokens"]
 VERIFY = {
     "double rounding": ["--contract", "f32-tree-v1"],
     "cuda: plain, last part of a group dropped": ["--engine", "cuda", "--contract", "f32-tree-v1", "--shape", "53x91", "--tokens", "33"],
     "cuda: plain, a node rounded twice": ["--engine", "cuda", "--contract", "f32-tree-v1", "--shape", "203x1555", "--tokens", "65"],
     "cuda: sm90 stream, last k group of a leaf dropped": [*CUDA_VERIFY[:-1], "32"],
     "cuda: sm90 stream, a lane rounded first": [*CUDA_VERIFY[:-1], "32"],
+    "cuda: fma nodes rounded in f32 trees": [*FMA_VERIFY, "200"],
+    "cuda: fma stream, last k of a leaf dropped": [*FMA_VERIFY, "20"],
+    "cuda: fma stream, lanes rounded": [*FMA_VERIFY, "20"],
+    "cuda: fma tiles, last k of a leaf dropped": [*FMA_VERIFY, "200"],
+    "cuda: fma tiles, lanes rounded": [*FMA_VERIFY, "200"],
 }
 
 
 def change(source, file, text, replacement):
+    """False where the text does not stand there once: then the mutant is to be mended."""
     path = source / file
-    body = path.read_text()
-    if body.count(text) != 1:
-        sys.exit(f"{file}: '{text[:50]}' stands there {body.count(text)} times, not once: mend this script")
-    path.write_text(body.replace(text, replacement))
+    found = path.read_text().count(text) if path.exists() else 0
+    if found != 1:
+        print(f"{file}: '{text[:50]}' stands there {found} times, not once: mend this script", file=sys.stderr)
+        return False
+    path.write_text(path.read_text().replace(text, replacement))
+    return True
 
 
 def run(command, **kwargs):
@@ -135,7 +157,10 @@ def failing_tests(binaries, flags, environment):
 
 def failing_checks(command, report, flags):
     command = [str(command), "verify", "--json", str(report), *flags]
+    report.unlink(missing_ok=True)
     code = run(command).returncode
+    if not report.exists():
+        return code, []
     found = json.loads(report.read_text())
     checks = []
     if any(row["status"] == "mismatch" for row in found["layouts"]):
@@ -160,8 +185,8 @@ def copy_tree(source):
 
 def build_mutant(name, edits, source, build, cuda):
     copy_tree(source)
-    for file, text, replacement in edits:
-        change(source, file, text, replacement)
+    if not all([change(source, *edit) for edit in edits]):
+        return None
     targets = [CUDA_TEST] if cuda else TESTS
     run(["cmake", "-S", str(source), "-B", str(build), "-G", "Ninja", "-DCMAKE_CXX_COMPILER_LAUNCHER=", f"-DSAMEBITS_CUDA={'ON' if cuda else 'OFF'}"])
     built = run(["cmake", "--build", str(build), "--target", "samebits", *[t.split("/")[-1] for t in targets]])
@@ -221,7 +246,11 @@ def main():
             binaries, command = {CUDA_TEST: folder / pathlib.Path(CUDA_TEST).name}, folder / "samebits"
         else:
             folder = top / ("build-cuda" if cuda else "build")
-            binaries, command = build_mutant(name, [edit, *EXTRA.get(name, [])], top / "source", folder, cuda)
+            built = build_mutant(name, [edit, *EXTRA.get(name, [])], top / "source", folder, cuda)
+            if built is None:
+                survived.append(name)
+                continue
+            binaries, command = built
         if args.prepare:
             keep(pathlib.Path(args.prepare) / slug(name), binaries, command)
         elif not run_mutant(name, binaries, command, folder, cuda):

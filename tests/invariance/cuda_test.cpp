@@ -140,8 +140,8 @@ TEST_F(Cuda, EveryKindOfValue) {
   Random random(22);
   for (const std::string& text : kContracts) {
     for (const Values kind : kAllValues) {
-      const BlockInputs in = random_inputs(random, kind, {192, 320}, 150);
       for (const bool f32 : {false, true}) {
+        const BlockInputs in = random_inputs(random, kind, {192, 320}, f32 ? 24 : 150);
         BlockRun run = on_cuda(text);
         run.f32_gradients = f32;
         expect_equals_cpu(run, in, cpu_outputs(run.contract, in, f32), name_of(in, kind));

@@ -51,6 +51,9 @@ CudaBlock::CudaBlock(const Problem& problem, std::shared_ptr<const CudaDeviceSta
         std::max(pending, tile_pending_bytes(device_->multiprocessors(), std::min(levels_, kTileLevels)));
   }
   pending_memory_ = DeviceBuffer(device_->index(), pending);
+  if (problem.contract.leaf == Leaf::fma) {
+    fma_.emplace(problem, device_->index(), device_->multiprocessors(), levels_);
+  }
   if (problem.backward) {
     const auto tokens = static_cast<std::size_t>(std::min(kDxTokens, problem.rank_tokens));
     lane_roots_ = DeviceBuffer(device_->index(),
@@ -63,6 +66,12 @@ void CudaBlock::build(const numerics::AxisTree& tree, std::span<const Interval> 
   if (leaves_.levels() > levels_) throw Error(ErrorCode::internal, "a tree deeper than the plan reserved");
 }
 
+Contraction CudaBlock::contraction(const Operand& left, const Operand& right, std::int64_t k,
+                                   const Target& target) const {
+  return {
+      problem_.contract.leaf, problem_.contract.node == Precision::bf16, left, right, k, &leaves_, target};
+}
+
 void CudaBlock::contract(const Operand& left, const Operand& right, std::int64_t k, const Target& target,
                          cudaStream_t stream) {
   if (left.outer == 0 || right.outer == 0) return;
@@ -73,8 +82,8 @@ void CudaBlock::contract(const Operand& left, const Operand& right, std::int64_t
                        : fast_d_weight(left, right, k, target, stream)) {
     return;
   }
-  const Contraction problem{
-      problem_.contract.leaf, problem_.contract.node == Precision::bf16, left, right, k, &leaves_, target};
+  const Contraction problem = contraction(left, right, k, target);
+  if (fma_ && fma_->contract(problem, stream)) return;
   contract_plain(problem, {pending_memory_.as<float>(), plain_slots(device_->multiprocessors()), levels_},
                  stream);
 }
@@ -185,6 +194,18 @@ void CudaBlock::gate_up(const GateUp& stage, Queue queue) {
   const Interval whole{0, problem_.hidden.length};
   build(problem_.hidden, {&whole, 1});
   if (fused_gate_up(stage, stream)) return;
+  if (fma_) {
+    using Done = fma_leaf::Kernels::GateUpDone;
+    const Operand x = by_rows(stage.x);
+    const Done done = fma_->gate_up(
+        contraction(x, by_rows(stage.gate), whole.length(), target_of_view(stage.gate_out)),
+        contraction(x, by_rows(stage.up), whole.length(), target_of_view(stage.up_out)),
+        {stage.gate_out, stage.up_out, stage.act, stage.keep, problem_.contract.swiglu, sigma()}, stream);
+    if (done == Done::activated) return;
+    if (done == Done::contracted) {
+      return activate(problem_.contract, sigma(), stage.gate_out, stage.up_out, stage.act, stream);
+    }
+  }
   contract(by_rows(stage.x), by_rows(stage.gate), whole.length(), target_of_view(stage.gate_out), stream);
   contract(by_rows(stage.x), by_rows(stage.up), whole.length(), target_of_view(stage.up_out), stream);
   activate(problem_.contract, sigma(), stage.gate_out, stage.up_out, stage.act, stream);
@@ -217,6 +238,14 @@ void CudaBlock::d_hidden(const DHidden& stage, Queue queue) {
   if (leaves_.count() == 0) return fill_zero(stage.dx, stream);
   if (fused_d_hidden(stage, stream)) return;
   const std::int64_t cols = stage.dx.cols, k = stage.axis.length();
+  if (fma_) {
+    const Target dx = target_of_view(stage.dx);
+    if (fma_->contract_lanes(contraction(by_rows(stage.d_gate), by_cols(stage.gate), k, dx),
+                             contraction(by_rows(stage.d_up), by_cols(stage.up), k, dx),
+                             problem_.contract.lanes, stream)) {
+      return;
+    }
+  }
   for (std::int64_t first = 0; first < stage.dx.rows; first += kDxTokens) {
     const std::int64_t last = std::min(stage.dx.rows, first + kDxTokens), rows = last - first;
     float* const gate_roots = lane_roots_.as<float>();
@@ -253,6 +282,8 @@ void CudaBlock::finish(const Finish& stage, Queue queue) {
   cuda::finish(problem_.contract, stage, false, stream_of(queue));
 }
 
-std::size_t CudaBlock::workspace_bytes() const { return pending_memory_.bytes() + lane_roots_.bytes(); }
+std::size_t CudaBlock::workspace_bytes() const {
+  return pending_memory_.bytes() + lane_roots_.bytes() + (fma_ ? fma_->workspace_bytes() : 0);
+}
 
 }  // namespace samebits::engine::cuda

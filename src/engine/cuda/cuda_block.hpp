@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "engine/cuda/contraction.hpp"
 #include "engine/cuda/cuda_device.hpp"
+#include "engine/cuda/fma_kernels.hpp"
 #include "engine/cuda/sm90_stream.hpp"
 #include "engine/cuda/sm90_tiles.hpp"
 #include "engine/engine.hpp"
@@ -27,6 +29,8 @@ class CudaBlock final : public Block {
  private:
   void build(const numerics::AxisTree& tree, std::span<const Interval> held);
   bool is_sm90() const { return problem_.contract.leaf == Leaf::sm90; }
+  Contraction contraction(const Operand& left, const Operand& right, std::int64_t k,
+                          const Target& target) const;
   void contract(const Operand& left, const Operand& right, std::int64_t k, const Target& target,
                 cudaStream_t stream);
 
@@ -52,6 +56,7 @@ class CudaBlock final : public Block {
   Leaves leaves_;  // of the stage in hand
   int levels_ = 0;
   StreamDevice stream_device_{};
+  std::optional<fma_leaf::Kernels> fma_;
   DeviceBuffer pending_memory_, lane_roots_;
 };
 

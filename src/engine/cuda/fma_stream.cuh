@@ -1,0 +1,252 @@
+// The stream kernel; fma_stream_*.cu instantiate it.
+#pragma once
+
+#include "engine/cuda/fma_stream_chains.cuh"
+#include "engine/cuda/fma_stream_ring.cuh"
+#include "engine/cuda/launch.hpp"
+#include "engine/cuda/nodes.cuh"
+#include "numerics/swiglu.hpp"
+
+namespace samebits::engine::cuda::fma_leaf {
+
+enum class StreamWeights { rows, columns, gate_up };
+
+struct StreamArguments {
+  StreamSource source;
+  Target target;
+  std::int64_t lane_stride;
+  int row_groups, token_groups, stages, segments, lanes;
+  bool early;
+  LeafSegment segment[kMostSegments];
+  StreamActivation activation;
+};
+
+// G, U and A from the block's roots, [tokens][tile] bf16 in shared memory: gate rows, then up rows.
+__device__ inline void activate_tile(const StreamActivation& activation, const Bf16* roots, int half,
+                                     int row0, int outer, int tokens) {
+  constexpr int kBatch = 4;  // elements of a thread whose sigma is on its way
+  const int count = half * tokens, threads = static_cast<int>(blockDim.x);
+  const auto put = [](const View& view, int row, int col, Bf16 value) {
+    static_cast<Bf16*>(view.data)[row * view.row_stride + col * view.col_stride] = value;
+  };
+  for (int first = static_cast<int>(threadIdx.x); first < count; first += kBatch * threads) {
+    Bf16 gate[kBatch], up[kBatch];
+    float sigma[kBatch];
+    int token[kBatch], row[kBatch];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const int at = min(first + i * threads, count - 1);
+      token[i] = at / half;
+      row[i] = at - token[i] * half;
+      gate[i] = roots[token[i] * 2 * half + row[i]];
+      up[i] = roots[token[i] * 2 * half + half + row[i]];
+      sigma[i] = __ldg(activation.sigma + gate[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const int col = row0 + row[i];
+      if (first + i * threads >= count || col >= outer) continue;
+      if (activation.keep) {
+        put(activation.gate, token[i], col, gate[i]);
+        put(activation.up, token[i], col, up[i]);
+      }
+      put(activation.act, token[i], col, numerics::swiglu(activation.kind, gate[i], up[i], sigma[i]));
+    }
+  }
+}
+
+constexpr int stream_threads(int results) { return results <= 12 ? 512 : 256; }
+
+template <int kTokens, int kRows, bool kBf16, StreamWeights kWeights>
+__global__ void __launch_bounds__(stream_threads(kTokens* kRows), 1)
+    stream(const __grid_constant__ StreamArguments args, const __grid_constant__ FmaLeafList leaves) {
+  constexpr bool kColumns = kWeights == StreamWeights::columns, kGateUp = kWeights == StreamWeights::gate_up;
+  constexpr int kCount = kTokens * kRows, kPitch = stream_x_pitch(kTokens);
+  extern __shared__ __align__(128) unsigned char memory[];
+  const StreamSource& source = args.source;
+  const int thread = static_cast<int>(threadIdx.x), row_group = thread % args.row_groups;
+  const int token0 = thread / args.row_groups * kTokens;
+  const int tile = kRows * args.row_groups, half = tile / 2, x_tokens = kTokens * args.token_groups;
+  const int stage_bytes = stream_stage_bytes(tile, x_tokens), weight_bytes = stream_weight_bytes(tile);
+  float* const widened = reinterpret_cast<float*>(memory + args.stages * stage_bytes);
+  const std::uint32_t ring = shared_address(memory);
+
+  int unit = static_cast<int>(blockIdx.x);
+  const int lane = unit % args.lanes;
+  unit /= args.lanes;
+  const LeafSegment& segment = args.segment[unit % args.segments];
+  const int row0 = unit / args.segments * (kGateUp ? half : tile);
+  const int k0 = segment.k_begin & ~7, chunks = (segment.k_end - k0 + kStreamChunk - 1) / kStreamChunk;
+
+  const auto load_weights = [&](int chunk, int stage) {
+    const std::uint32_t to = ring + static_cast<std::uint32_t>(stage * stage_bytes);
+    const int k = k0 + chunk * kStreamChunk;
+    if constexpr (kColumns) {
+      load_weight_columns(to, source.weight[lane], source.weight_stride, tile, row0, source.outer, k,
+                          segment.k_end);
+    } else if constexpr (kGateUp) {
+      load_weight_rows(to, source.weight[0], source.weight_stride, 0, half, row0, source.outer, k,
+                       segment.k_end);
+      load_weight_rows(to, source.weight[1], source.weight_stride, half, half, row0, source.outer, k,
+                       segment.k_end);
+    } else {
+      load_weight_rows(to, source.weight[lane], source.weight_stride, 0, tile, row0, source.outer, k,
+                       segment.k_end);
+    }
+  };
+  const auto load_tokens = [&](int chunk, int stage) {
+    load_x(ring + static_cast<std::uint32_t>(stage * stage_bytes + weight_bytes), source.x[lane],
+           source.x_stride, source.tokens, k0 + chunk * kStreamChunk, segment.k_end);
+  };
+  const auto widen_tokens = [&](int chunk, int stage) {
+    widen_x(memory + stage * stage_bytes + weight_bytes, widened + (chunk & 1) * kStreamChunk * kPitch,
+            kPitch, x_tokens);
+  };
+
+  // Fill the ring but for one stage. Weights are older than the kernel in front; x is its result.
+  let_next_kernel_begin();
+  const int ahead = args.stages - 1;
+  if (args.early) {
+    for (int c = 0; c < min(ahead, chunks); ++c) load_weights(c, c);
+    wait_for_kernels_before();
+  }
+  for (int c = 0; c < ahead; ++c) {
+    if (c < chunks) {
+      if (!args.early) load_weights(c, c);
+      load_tokens(c, c);
+    }
+    commit_copies();
+  }
+  wait_copies(args.stages - 2);
+  __syncthreads();
+  widen_tokens(0, 0);
+
+  StreamChains<kTokens, kRows, kColumns> chains;
+  chains.reset();
+  chains.tile_bytes = tile * 2;
+  chains.row_bytes = args.row_groups * kStreamChunk * 2;
+  chains.swizzle = row_group & 7;
+  StreamStack<kCount, kBf16> stack;
+  stack.data = reinterpret_cast<std::uint32_t*>(widened + 2 * kStreamChunk * kPitch) + thread * stack.kWide;
+  NodeShare<kCount, kBf16> node;
+
+  int leaf = segment.first_leaf, left = leaves.step[leaf].length(), node_index = segment.first_node;
+  int stage = 0, next_stage = 1, free_stage = ahead;
+  const int first = segment.k_begin - k0;
+  for (int c = 0; c < chunks; ++c) {
+    // The next chunk has landed everywhere, and the one before has been read by all.
+    wait_copies(args.stages - 3);
+    __syncthreads();
+    if (c + ahead < chunks) {
+      load_weights(c + ahead, free_stage);
+      load_tokens(c + ahead, free_stage);
+    }
+    commit_copies();
+    if (c + 1 < chunks) widen_tokens(c + 1, next_stage);
+
+    chains.weights = memory + stage * stage_bytes + row_group * (kColumns ? kRows * 2 : kStreamChunk * 2);
+    chains.xs = widened + (c & 1) * kStreamChunk * kPitch + token0;
+    const int end = min(kStreamChunk, segment.k_end - k0 - c * kStreamChunk);
+    int k = c == 0 ? first : 0;
+    bool primed = false;
+    while (k < end) {
+      if (left >= 8 && k + 8 <= end && (kColumns || (k & 7) == 0)) {
+        if (!primed) chains.prime(k);
+        primed = true;
+        chains.group(k);
+        k += 8;
+        left -= 8;
+      } else {
+        chains.single(k);
+        primed = false;
+        k += 1;
+        left -= 1;
+      }
+      if (left > 0) continue;
+      const LeafStep step = leaves.step[leaf];
+      node.take(chains.acc);
+      stack.merge(step.merges(), node);
+      chains.reset();
+      if (!step.emits()) {
+        stack.push(node);
+      } else if constexpr (!kGateUp) {
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+          const int token = token0 + i % kTokens;
+          const int row =
+              row0 + (kColumns ? row_group * kRows + i / kTokens : row_group + i / kTokens * args.row_groups);
+          if (token < source.tokens && row < source.outer) {
+            store_node(args.target,
+                       lane * args.lane_stride + node_index * args.target.node_stride +
+                           token * args.target.row_stride + row * args.target.col_stride,
+                       node.value(i));
+          }
+        }
+        ++node_index;
+      }
+      ++leaf;
+      left = leaf < segment.first_leaf + segment.leaves ? leaves.step[leaf].length() : 0;
+    }
+    stage = next_stage;
+    next_stage = next_stage + 1 == args.stages ? 0 : next_stage + 1;
+    free_stage = free_stage + 1 == args.stages ? 0 : free_stage + 1;
+  }
+
+  if constexpr (kGateUp) {  // the last node is the root
+    __syncthreads();        // the ring is free
+    Bf16* const roots = reinterpret_cast<Bf16*>(memory);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      roots[(token0 + i % kTokens) * tile + row_group + i / kTokens * args.row_groups] =
+          numerics::round_bf16(node.value(i));
+    }
+    __syncthreads();
+    activate_tile(args.activation, roots, half, row0, source.outer, source.tokens);
+  }
+}
+
+template <int kTokens, int kRows, StreamWeights kWeights>
+void prepare_stream() {
+  constexpr int kBytes = 227 * 1024;
+  allow_shared_memory(stream<kTokens, kRows, false, kWeights>, kBytes);
+  allow_shared_memory(stream<kTokens, kRows, true, kWeights>, kBytes);
+}
+
+template <int kTokens, int kRows, StreamWeights kWeights>
+void launch_stream(const StreamProblem& problem, const Target& target, const StreamActivation& activation,
+                   const StreamLaunch& how, cudaStream_t stream_handle) {
+  const StreamTuning& tuning = how.tuning;
+  const auto outer = static_cast<int>(problem.weight[0].outer);
+  const bool columns = problem.by_columns();
+  StreamArguments args{};
+  args.source = {{problem.weight[0].data, problem.weight[1].data},
+                 {problem.x[0].data, problem.x[1].data},
+                 columns ? problem.weight[0].k_stride : problem.weight[0].outer_stride,
+                 problem.x[0].outer_stride,
+                 outer,
+                 static_cast<int>(problem.x[0].outer)};
+  args.target = target;
+  args.lane_stride = how.lane_stride;
+  args.row_groups = tuning.row_groups;
+  args.token_groups = tuning.token_groups;
+  args.stages = tuning.stages;
+  args.segments = how.leaves->segments;
+  args.lanes = problem.lanes;
+  args.early = how.early;
+  for (int s = 0; s < how.leaves->segments; ++s) args.segment[s] = how.leaves->segment[s];
+  args.activation = activation;
+  const int tile = problem.gate_up ? tuning.tile() / 2 : tuning.tile();
+  const LaunchShape shape{.blocks = (outer + tile - 1) / tile * args.segments * args.lanes,
+                          .threads = tuning.threads(),
+                          .shared_bytes = tuning.shared_bytes,
+                          .early = how.early};
+  if (problem.bf16_nodes) {
+    launch(stream<kTokens, kRows, true, kWeights>, shape, stream_handle, "stream contraction", args,
+           how.leaves->list);
+  } else {
+    launch(stream<kTokens, kRows, false, kWeights>, shape, stream_handle, "stream contraction", args,
+           how.leaves->list);
+  }
+}
+
+}  // namespace samebits::engine::cuda::fma_leaf

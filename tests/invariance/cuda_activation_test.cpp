@@ -10,6 +10,7 @@
 #include "numerics/leaf.hpp"
 #include "numerics/sigma.hpp"
 #include "numerics/swiglu.hpp"
+#include "support/device.hpp"
 #include "support/engine_plan.hpp"
 #include "support/equality.hpp"
 
@@ -97,6 +98,13 @@ TEST_F(CudaActivation, EveryGateUnderEveryKind) {
       }
     }
   }
+}
+
+// The other arithmetic that kernels do in a way of their own: two bf16 nodes merged with one rounding.
+TEST_F(CudaActivation, PackedSumsAreNodes) {
+  const PackedSums sums = check_packed_sums();
+  EXPECT_EQ(sums.wrong, 0u) << fmt::format("for instance 0x{:04x} + 0x{:04x}", sums.pair & 0xFFFFu,
+                                           sums.pair >> 16);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "engine/cuda/fma_words.cuh"
+#include "numerics/bf16.hpp"
 #include "support/device.hpp"
 
 namespace samebits::test {
@@ -28,6 +30,21 @@ __global__ void disturb_kernel(std::int64_t cycles, float* scratch) {
   }
 }
 
+__global__ void packed_sums_kernel(PackedSums* found) {
+  const std::uint32_t a = blockIdx.x;
+  for (std::uint32_t b = threadIdx.x; b < 65536; b += blockDim.x) {
+    const auto node = [](std::uint32_t x, std::uint32_t y) {
+      return std::uint32_t{numerics::round_bf16(numerics::widen(static_cast<numerics::Bf16>(x)) +
+                                                numerics::widen(static_cast<numerics::Bf16>(y)))};
+    };
+    using namespace engine::cuda::fma_leaf;
+    const std::uint32_t sums = canonical_two(add_two(a | b << 16, b | a << 16));
+    if (sums == (node(a, b) | node(b, a) << 16)) continue;
+    atomicAdd(&found->wrong, 1ULL);
+    found->pair = a | b << 16;
+  }
+}
+
 constexpr unsigned kDisturbingThreads = 256;
 
 }  // namespace
@@ -43,6 +60,18 @@ void count_differing_bytes(const void* a, const void* b, std::size_t bytes, unsi
   count_differing_kernel<<<blocks, 256, 0, stream>>>(static_cast<const unsigned char*>(a),
                                                      static_cast<const unsigned char*>(b), bytes, count);
   check_cuda(cudaGetLastError());
+}
+
+PackedSums check_packed_sums() {
+  PackedSums* device = nullptr;
+  PackedSums found;
+  check_cuda(cudaMalloc(&device, sizeof found));
+  check_cuda(cudaMemcpy(device, &found, sizeof found, cudaMemcpyHostToDevice));
+  packed_sums_kernel<<<65536, 256>>>(device);
+  check_cuda(cudaGetLastError());
+  check_cuda(cudaMemcpy(&found, device, sizeof found, cudaMemcpyDeviceToHost));
+  check_cuda(cudaFree(device));
+  return found;
 }
 
 void disturb(unsigned blocks, std::int64_t cycles, float* scratch, cudaStream_t stream) {

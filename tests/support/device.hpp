@@ -23,6 +23,14 @@ inline cudaStream_t stream_of(Queue queue) { return static_cast<cudaStream_t>(qu
 void count_differing_bytes(const void* a, const void* b, std::size_t bytes, unsigned long long* count,
                            cudaStream_t stream);
 
+// All 2^32 pairs of bf16: how many sums of the fma kernels' packed addition are not the contract's bf16 node,
+// and one of those, lower operand in the lower half.
+struct PackedSums {
+  unsigned long long wrong = 0;
+  std::uint32_t pair = 0;
+};
+PackedSums check_packed_sums();
+
 // `blocks` blocks that compute for so many clock cycles and write memory meanwhile.
 void disturb(unsigned blocks, std::int64_t cycles, float* scratch, cudaStream_t stream);
 inline constexpr unsigned kMostDisturbing = 264;

@@ -9,7 +9,7 @@ need_packages "${build_packages[@]}" "${test_packages[@]}"
 step() { printf '\n== %s\n' "$*"; }
 
 step "format"
-git ls-files '*.cpp' '*.hpp' | xargs clang-format-14 --dry-run -Werror
+git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh' | xargs clang-format-14 --dry-run -Werror
 
 # The tests in Python run where PyPI's safetensors is installed.
 python=$PWD/build/venv/bin/python3

@@ -13,7 +13,7 @@ bool aligned(const Operand& operand) {
   const bool columns = operand.k_stride != 1;
   if (columns && operand.outer_stride != 1) return false;
   const std::int64_t stride = columns ? operand.k_stride : operand.outer_stride;
-  return reinterpret_cast<std::uintptr_t>(operand.data) % 16 == 0 &&
+  return reinterpret_cast<std::uintptr_t>(operand.data) % 16 == 0 && stride > 0 &&
          (stride % 8 == 0 || (!columns && operand.outer == 1));
 }
 

@@ -1,6 +1,7 @@
 // The stream kernel; fma_stream_*.cu instantiate it.
 #pragma once
 
+#include "engine/cuda/fma_maps.hpp"
 #include "engine/cuda/fma_stream_chains.cuh"
 #include "engine/cuda/fma_stream_ring.cuh"
 #include "engine/cuda/launch.hpp"
@@ -12,10 +13,12 @@ namespace samebits::engine::cuda::fma_leaf {
 enum class StreamWeights { rows, columns, gate_up };
 
 struct StreamArguments {
-  StreamSource source;
+  CUtensorMap weight[2], x[2];
+  int outer, tokens;
   Target target;
   std::int64_t lane_stride;
   int row_groups, token_groups, stages, segments, lanes;
+  int boxes;  // copies that a stage's weights take
   bool early;
   LeafSegment segment[kMostSegments];
   StreamActivation activation;
@@ -62,14 +65,13 @@ __global__ void __launch_bounds__(stream_threads(kTokens* kRows), 1)
     stream(const __grid_constant__ StreamArguments args, const __grid_constant__ FmaLeafList leaves) {
   constexpr bool kColumns = kWeights == StreamWeights::columns, kGateUp = kWeights == StreamWeights::gate_up;
   constexpr int kCount = kTokens * kRows, kPitch = stream_x_pitch(kTokens);
-  extern __shared__ __align__(128) unsigned char memory[];
-  const StreamSource& source = args.source;
+  extern __shared__ __align__(1024) unsigned char memory[];
+  __shared__ std::uint64_t landed[kMostStages];
   const int thread = static_cast<int>(threadIdx.x), row_group = thread % args.row_groups;
   const int token0 = thread / args.row_groups * kTokens;
   const int tile = kRows * args.row_groups, half = tile / 2, x_tokens = kTokens * args.token_groups;
   const int stage_bytes = stream_stage_bytes(tile, x_tokens), weight_bytes = stream_weight_bytes(tile);
   float* const widened = reinterpret_cast<float*>(memory + args.stages * stage_bytes);
-  const std::uint32_t ring = shared_address(memory);
 
   int unit = static_cast<int>(blockIdx.x);
   const int lane = unit % args.lanes;
@@ -78,48 +80,45 @@ __global__ void __launch_bounds__(stream_threads(kTokens* kRows), 1)
   const int row0 = unit / args.segments * (kGateUp ? half : tile);
   const int k0 = segment.k_begin & ~7, chunks = (segment.k_end - k0 + kStreamChunk - 1) / kStreamChunk;
 
+  // One thread feeds the ring. A stage's bytes are announced with its weights; what lies outside a matrix
+  // counts too, and arrives as +0.
   const auto load_weights = [&](int chunk, int stage) {
-    const std::uint32_t to = ring + static_cast<std::uint32_t>(stage * stage_bytes);
-    const int k = k0 + chunk * kStreamChunk;
-    if constexpr (kColumns) {
-      load_weight_columns(to, source.weight[lane], source.weight_stride, tile, row0, source.outer, k,
-                          segment.k_end);
-    } else if constexpr (kGateUp) {
-      load_weight_rows(to, source.weight[0], source.weight_stride, 0, half, row0, source.outer, k,
-                       segment.k_end);
-      load_weight_rows(to, source.weight[1], source.weight_stride, half, half, row0, source.outer, k,
-                       segment.k_end);
-    } else {
-      load_weight_rows(to, source.weight[lane], source.weight_stride, 0, tile, row0, source.outer, k,
-                       segment.k_end);
+    unsigned char* const to = memory + stage * stage_bytes;
+    const int k = k0 + chunk * kStreamChunk, part = tile / args.boxes;
+    barrier_expect(&landed[stage], static_cast<std::uint32_t>(weight_bytes + stream_x_bytes(x_tokens)));
+    for (int box = 0; box < args.boxes; ++box) {
+      unsigned char* const at = to + box * part * kStreamChunk * 2;
+      if constexpr (kColumns) {
+        load_tile(at, &args.weight[lane], row0, k, &landed[stage], Keep::briefly);
+      } else {
+        load_tile(at, &args.weight[kGateUp ? box : lane], k, row0 + (kGateUp ? 0 : box * part),
+                  &landed[stage], Keep::briefly);
+      }
     }
   };
-  const auto load_tokens = [&](int chunk, int stage) {
-    load_x(ring + static_cast<std::uint32_t>(stage * stage_bytes + weight_bytes), source.x[lane],
-           source.x_stride, source.tokens, k0 + chunk * kStreamChunk, segment.k_end);
+  const auto load_x = [&](int chunk, int stage) {
+    load_tile(memory + stage * stage_bytes + weight_bytes, &args.x[lane], k0 + chunk * kStreamChunk, 0,
+              &landed[stage], Keep::normal);
   };
-  const auto widen_tokens = [&](int chunk, int stage) {
-    widen_x(memory + stage * stage_bytes + weight_bytes, widened + (chunk & 1) * kStreamChunk * kPitch,
-            kPitch, x_tokens);
+  Widening<kPitch> widening(x_tokens);
+  const auto widen_x = [&](int chunk, int stage) {
+    widening.run(memory + stage * stage_bytes + weight_bytes, widened + (chunk & 1) * kStreamChunk * kPitch);
   };
 
   // Fill the ring but for one stage. Weights are older than the kernel in front; x is its result.
   let_next_kernel_begin();
   const int ahead = args.stages - 1;
-  if (args.early) {
+  if (thread == 0) {
+    for (int s = 0; s < args.stages; ++s) barrier_init(&landed[s], 1);
+    barrier_init_fence();
+    if (!args.early) wait_for_kernels_before();
     for (int c = 0; c < min(ahead, chunks); ++c) load_weights(c, c);
-    wait_for_kernels_before();
+    if (args.early) wait_for_kernels_before();
+    for (int c = 0; c < min(ahead, chunks); ++c) load_x(c, c);
   }
-  for (int c = 0; c < ahead; ++c) {
-    if (c < chunks) {
-      if (!args.early) load_weights(c, c);
-      load_tokens(c, c);
-    }
-    commit_copies();
-  }
-  wait_copies(args.stages - 2);
   __syncthreads();
-  widen_tokens(0, 0);
+  barrier_wait(&landed[0], 0);
+  widen_x(0, 0);
 
   StreamChains<kTokens, kRows, kColumns> chains;
   chains.reset();
@@ -131,18 +130,18 @@ __global__ void __launch_bounds__(stream_threads(kTokens* kRows), 1)
   NodeShare<kCount, kBf16> node;
 
   int leaf = segment.first_leaf, left = leaves.step[leaf].length(), node_index = segment.first_node;
-  int stage = 0, next_stage = 1, free_stage = ahead;
+  RingPlace next{1, 0};
+  int stage = 0, free_stage = ahead;
   const int first = segment.k_begin - k0;
   for (int c = 0; c < chunks; ++c) {
     // The next chunk has landed everywhere, and the one before has been read by all.
-    wait_copies(args.stages - 3);
+    if (c + 1 < chunks) barrier_wait(&landed[next.stage], next.phase);
     __syncthreads();
-    if (c + ahead < chunks) {
+    if (thread == 0 && c + ahead < chunks) {
       load_weights(c + ahead, free_stage);
-      load_tokens(c + ahead, free_stage);
+      load_x(c + ahead, free_stage);
     }
-    commit_copies();
-    if (c + 1 < chunks) widen_tokens(c + 1, next_stage);
+    if (c + 1 < chunks) widen_x(c + 1, next.stage);
 
     chains.weights = memory + stage * stage_bytes + row_group * (kColumns ? kRows * 2 : kStreamChunk * 2);
     chains.xs = widened + (c & 1) * kStreamChunk * kPitch + token0;
@@ -150,12 +149,14 @@ __global__ void __launch_bounds__(stream_threads(kTokens* kRows), 1)
     int k = c == 0 ? first : 0;
     bool primed = false;
     while (k < end) {
-      if (left >= 8 && k + 8 <= end && (kColumns || (k & 7) == 0)) {
+      // Groups of 8 as long as the leaf and the chunk last.
+      const int groups = kColumns || (k & 7) == 0 ? min(left, end - k) >> 3 : 0;
+      if (groups > 0) {
         if (!primed) chains.prime(k);
         primed = true;
-        chains.group(k);
-        k += 8;
-        left -= 8;
+        left -= groups * 8;
+#pragma unroll 1
+        for (const int stop = k + groups * 8; k < stop; k += 8) chains.group(k);
       } else {
         chains.single(k);
         primed = false;
@@ -164,7 +165,7 @@ __global__ void __launch_bounds__(stream_threads(kTokens* kRows), 1)
       }
       if (left > 0) continue;
       const LeafStep step = leaves.step[leaf];
-      node.take(chains.acc);
+      node.template take<true>(chains.acc);
       stack.merge(step.merges(), node);
       chains.reset();
       if (!step.emits()) {
@@ -175,7 +176,7 @@ __global__ void __launch_bounds__(stream_threads(kTokens* kRows), 1)
           const int token = token0 + i % kTokens;
           const int row =
               row0 + (kColumns ? row_group * kRows + i / kTokens : row_group + i / kTokens * args.row_groups);
-          if (token < source.tokens && row < source.outer) {
+          if (token < args.tokens && row < args.outer) {
             store_node(args.target,
                        lane * args.lane_stride + node_index * args.target.node_stride +
                            token * args.target.row_stride + row * args.target.col_stride,
@@ -187,8 +188,8 @@ __global__ void __launch_bounds__(stream_threads(kTokens* kRows), 1)
       ++leaf;
       left = leaf < segment.first_leaf + segment.leaves ? leaves.step[leaf].length() : 0;
     }
-    stage = next_stage;
-    next_stage = next_stage + 1 == args.stages ? 0 : next_stage + 1;
+    stage = next.stage;
+    next.advance(args.stages);
     free_stage = free_stage + 1 == args.stages ? 0 : free_stage + 1;
   }
 
@@ -201,13 +202,13 @@ __global__ void __launch_bounds__(stream_threads(kTokens* kRows), 1)
           numerics::round_bf16(node.value(i));
     }
     __syncthreads();
-    activate_tile(args.activation, roots, half, row0, source.outer, source.tokens);
+    activate_tile(args.activation, roots, half, row0, args.outer, args.tokens);
   }
 }
 
 template <int kTokens, int kRows, StreamWeights kWeights>
 void prepare_stream() {
-  constexpr int kBytes = 227 * 1024;
+  constexpr int kBytes = 226 * 1024;
   allow_shared_memory(stream<kTokens, kRows, false, kWeights>, kBytes);
   allow_shared_memory(stream<kTokens, kRows, true, kWeights>, kBytes);
 }
@@ -217,14 +218,18 @@ void launch_stream(const StreamProblem& problem, const Target& target, const Str
                    const StreamLaunch& how, cudaStream_t stream_handle) {
   const StreamTuning& tuning = how.tuning;
   const auto outer = static_cast<int>(problem.weight[0].outer);
-  const bool columns = problem.by_columns();
+  const int tile = tuning.tile();
   StreamArguments args{};
-  args.source = {{problem.weight[0].data, problem.weight[1].data},
-                 {problem.x[0].data, problem.x[1].data},
-                 columns ? problem.weight[0].k_stride : problem.weight[0].outer_stride,
-                 problem.x[0].outer_stride,
-                 outer,
-                 static_cast<int>(problem.x[0].outer)};
+  // A box has at most 256 lines or columns.
+  args.boxes = problem.gate_up ? 2 : problem.by_columns() ? 1 : (tile + kMostBox - 1) / kMostBox;
+  for (int lane = 0; lane < (problem.gate_up ? 2 : problem.lanes); ++lane) {
+    args.weight[lane] = problem.by_columns()
+                            ? map_of(problem.weight[lane], problem.k, tile, kStreamChunk)
+                            : map_of(problem.weight[lane], problem.k, kStreamChunk, tile / args.boxes);
+    args.x[lane] = map_of(problem.x[lane], problem.k, kStreamChunk, tuning.tokens * tuning.token_groups);
+  }
+  args.outer = outer;
+  args.tokens = static_cast<int>(problem.x[0].outer);
   args.target = target;
   args.lane_stride = how.lane_stride;
   args.row_groups = tuning.row_groups;
@@ -235,8 +240,8 @@ void launch_stream(const StreamProblem& problem, const Target& target, const Str
   args.early = how.early;
   for (int s = 0; s < how.leaves->segments; ++s) args.segment[s] = how.leaves->segment[s];
   args.activation = activation;
-  const int tile = problem.gate_up ? tuning.tile() / 2 : tuning.tile();
-  const LaunchShape shape{.blocks = (outer + tile - 1) / tile * args.segments * args.lanes,
+  const int rows = problem.gate_up ? tile / 2 : tile;
+  const LaunchShape shape{.blocks = (outer + rows - 1) / rows * args.segments * args.lanes,
                           .threads = tuning.threads(),
                           .shared_bytes = tuning.shared_bytes,
                           .early = how.early};

@@ -12,6 +12,7 @@
 namespace samebits::engine::cuda::fma_leaf {
 
 inline constexpr int kStreamTokens = 32;  // most of a launch
+inline constexpr int kMostStages = 8;     // of the ring
 inline constexpr int kStreamChunk = 64;   // k of a stage of the ring
 
 // What a launch may choose; no bit depends on it. A thread has rows x tokens results; lanes lie along the

@@ -51,10 +51,10 @@ struct StreamChains {
     if constexpr (kRows == 4) return *reinterpret_cast<const uint2*>(from);
     return {*reinterpret_cast<const std::uint32_t*>(from), 0};
   }
-  // By rows: 4 k from `k` on, of row r.
-  __device__ uint2 read_row(int r, int k) const {
-    return *reinterpret_cast<const uint2*>(weights + r * row_bytes + (((k >> 3) ^ swizzle) << 4) +
-                                           (k & 4) * 2);
+  // By rows: of this thread's row 0, the 8 k of group `k / 8`.
+  __device__ const unsigned char* group_at(int k) const { return weights + (((k >> 3) ^ swizzle) << 4); }
+  __device__ uint2 read_row(const unsigned char* group, int r, int half) const {
+    return read_two(group + r * row_bytes + half * 8);
   }
 
   __device__ void multiply(const float (&w)[kRows], const float (&v)[kTokens]) {
@@ -73,13 +73,18 @@ struct StreamChains {
 #pragma unroll
       for (int i = 0; i < kAhead; ++i) weight[i] = read_columns(k + i);
     } else {
+      const unsigned char* const from = group_at(k);
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) weight[r] = read_row(r, k), weight[kRows + r] = read_row(r, k + 4);
+      for (int r = 0; r < kRows; ++r) {
+        weight[r] = read_row(from, r, 0);
+        weight[kRows + r] = read_row(from, r, 1);
+      }
     }
   }
 
   // 8 k. What it reads ahead may lie behind the chunk, and is then not used.
   __device__ void group(int k) {
+    const unsigned char* const next = kColumns ? nullptr : group_at(k + 8);
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
       float w[kRows];
@@ -94,7 +99,7 @@ struct StreamChains {
           uint2& v = weight[j / 4 * kRows + r];
           const std::uint32_t word = j % 4 < 2 ? v.x : v.y;
           w[r] = j % 2 == 0 ? low_of(word) : high_of(word);
-          if (j % 4 == 3) v = read_row(r, k + 5 + j);
+          if (j % 4 == 3) v = read_row(next, r, j / 4);
         }
       }
       multiply(w, x[j % kAhead]);

@@ -9,8 +9,8 @@
 namespace samebits::engine::cuda::fma_leaf {
 namespace {
 
-constexpr int kSharedBytes = 227 * 1024;
-constexpr int kMostStages = 8, kFewestStages = 3;
+constexpr int kSharedBytes = 226 * 1024;  // and the barriers
+constexpr int kFewestStages = 3;
 constexpr double kBytesPerCycle = 2200;     // of the device's memory
 constexpr double kBlockBytesPerCycle = 40;  // of one multiprocessor
 constexpr double kBlockCycles = 3000;       // to fill the ring and to store
@@ -23,13 +23,20 @@ constexpr Share kRowShares[] = {{1, 1}, {4, 1}, {4, 4}, {8, 4}, {16, 4}};
 constexpr Share kColumnShares[] = {{1, 2}, {4, 2}, {8, 4}, {16, 4}};
 constexpr Share kGateUpShares[] = {{1, 1}, {4, 1}, {4, 3}, {8, 3}, {16, 3}};
 
+constexpr int kFewestThreads = 32;
 constexpr int kMostThreads[] = {512, 256};  // see stream_threads
 
 int ceil_div(std::int64_t a, std::int64_t b) { return static_cast<int>((a + b - 1) / b); }
 
 int stage_bytes(int tile, int x_tokens) {
-  const int pitch = kStreamChunk * 2 + 16;
-  return tile * kStreamChunk * 2 + (x_tokens * pitch + 127) / 128 * 128;
+  return tile * kStreamChunk * 2 + (x_tokens * kStreamChunk * 2 + 1023) / 1024 * 1024;
+}
+
+// By rows, boxes of whole groups of 8 lines, where the swizzle repeats; by columns, one box.
+bool fits_boxes(const StreamProblem& problem, int tile) {
+  if (problem.gate_up) return tile % 16 == 0 && tile <= 512;
+  if (problem.by_columns()) return tile <= 256;
+  return tile <= 256 || (tile % 16 == 0 && tile <= 512);
 }
 
 // What is in shared memory beside the ring and the pending nodes: x widened, and room to read ahead.
@@ -52,14 +59,13 @@ double slots(const StreamProblem& problem, const StreamTuning& tuning) {
 
 double cycles(const StreamProblem& problem, const StreamTuning& tuning, std::int64_t leaves, int blocks,
               int multiprocessors) {
-  const double warps = (tuning.threads() + 31) / 32,
-               busy = std::max(1.0, (tuning.threads() + 127) / 128 * 1.0);
+  const double busy = (tuning.threads() + 127) / 128;  // warps of a scheduler
   const double k = static_cast<double>(problem.k) / tuning.segments;
   const double results = tuning.tokens * tuning.rows;
   const double leaf_ends = (problem.bf16_nodes ? 2.2 : 2.0) * results + 60.0;
   double block = k * std::max(busy * slots(problem, tuning), 6.0);
   block += busy * static_cast<double>(leaves) / tuning.segments * leaf_ends;
-  block += k / kStreamChunk * (120.0 + tuning.tile() * 8.0 * 7.0 / 32.0 / std::min(4.0, warps));
+  block += k / kStreamChunk * (150.0 + 40.0 * busy);
   const int waves = ceil_div(blocks, multiprocessors);
   const double compute = waves * (block + kBlockCycles);
   const double bytes =
@@ -101,6 +107,7 @@ void for_each_stream(const StreamProblem& problem, const Leaves& leaves, int mul
     const int most = kMostThreads[share.tokens * share.rows <= 12 ? 0 : 1] / tuning.token_groups;
     for (tuning.row_groups = 8; tuning.row_groups <= most; tuning.row_groups += 8) {
       const int tiles = ceil_div(outer * matrices, tuning.tile());
+      if (tuning.threads() < kFewestThreads || !fits_boxes(problem, tuning.tile())) continue;
       for (tuning.segments = 1; tuning.segments <= kMostSegments; tuning.segments *= 2) {
         if (tuning.segments > leaves.count() || (problem.gate_up && tuning.segments > 1)) break;
         // A segment keeps about log2 fewer nodes pending than the whole.
@@ -110,7 +117,7 @@ void for_each_stream(const StreamProblem& problem, const Leaves& leaves, int mul
         const int blocks = tiles * tuning.segments * problem.lanes;
         visit(tuning, cycles(problem, tuning, leaves.count(), blocks, multiprocessors));
       }
-      if (tiles == 1) break;
+      if (tiles == 1 && tuning.threads() >= kFewestThreads) break;
     }
   }
 }

@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(kTilesThreads, 2)
           if (left_over > 0) continue;
           const LeafStep step = leaves.step[leaf];
           typename Stack::Share node;
-          node.take(chains.acc);
+          node.template take<false>(chains.acc);
           chains.forget();
           stack.merge(step.merges(), node);
           const bool emits = step.emits() && lane + 1 == args.lanes;

@@ -53,7 +53,7 @@ struct TileLoad {
   }
   template <bool kColumns>
   __device__ void place(float (&to)[kTilesChunk][kTileSide], int thread) const {
-    wait_copies(0);
+    wait_copies();
     uint4 part[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) part[i] = raw[i * kTilesThreads];

@@ -28,6 +28,14 @@ __device__ inline std::uint32_t add_two(std::uint32_t lower, std::uint32_t upper
   return word;
 }
 
+// The bits of x in a register of their own: the compiler would else keep a node where its accumulator was,
+// and pay for it with moves among the chains.
+__device__ inline std::uint32_t bits_apart(float x) {
+  std::uint32_t word;
+  asm volatile("mov.b32 %0, %1;" : "=r"(word) : "f"(x));
+  return word;
+}
+
 // Two bf16 as they are stored: NaNs canonical.
 __device__ inline std::uint32_t canonical_two(std::uint32_t word) {
   if ((word & 0x7FFFu) > 0x7F80u) word = (word & 0xFFFF0000u) | numerics::kNanBf16;
@@ -35,36 +43,24 @@ __device__ inline std::uint32_t canonical_two(std::uint32_t word) {
   return word;
 }
 
-// 16 bytes to shared memory, the first `bytes` of them read and the rest +0.
+// Eight bytes of shared memory, never joined with a neighbour to one read of sixteen: what is read for later
+// then lands in the registers that the reader has just freed.
+__device__ inline uint2 read_two(const void* from) {
+  uint2 words;
+  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];"
+               : "=r"(words.x), "=r"(words.y)
+               : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(from))));
+  return words;
+}
+
+// 16 bytes to shared memory without waiting, the first `bytes` of them read and the rest +0.
 __device__ inline void copy_16(std::uint32_t to, const void* from, int bytes) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes)
                : "memory");
 }
 __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-// Until at most `pending` of the groups committed last are under way.
-__device__ inline void wait_copies(int pending) {
-  switch (pending) {
-    case 0:
-      asm volatile("cp.async.wait_group 0;" ::: "memory");
-      break;
-    case 1:
-      asm volatile("cp.async.wait_group 1;" ::: "memory");
-      break;
-    case 2:
-      asm volatile("cp.async.wait_group 2;" ::: "memory");
-      break;
-    case 3:
-      asm volatile("cp.async.wait_group 3;" ::: "memory");
-      break;
-    case 4:
-      asm volatile("cp.async.wait_group 4;" ::: "memory");
-      break;
-    default:
-      asm volatile("cp.async.wait_group 5;" ::: "memory");
-      break;
-  }
-}
+__device__ inline void wait_copies() { asm volatile("cp.async.wait_group 0;" ::: "memory"); }
 
 // Nodes of `kCount` results of a thread.
 template <int kCount, bool kBf16>
@@ -72,11 +68,15 @@ struct NodeShare {
   static constexpr int kWords = kBf16 ? (kCount + 1) / 2 : kCount;
   std::uint32_t word[kWords];
 
+  // `kApart`: in other registers than the accumulators', where there are enough.
+  template <bool kApart>
   __device__ void take(const float (&acc)[kCount]) {
 #pragma unroll
     for (int i = 0; i < kWords; ++i) {
       if constexpr (kBf16) {
         word[i] = round_two(acc[2 * i], 2 * i + 1 < kCount ? acc[2 * i + 1] : 0.0f);
+      } else if constexpr (kApart) {
+        word[i] = bits_apart(acc[i]);
       } else {
         word[i] = __float_as_uint(acc[i]);
       }

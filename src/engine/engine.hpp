@@ -116,6 +116,18 @@ class Block {
   virtual void d_hidden_lane(const DHiddenLane& stage, Queue queue) = 0;
   virtual void d_weight(const DWeight& stage, Queue queue) = 0;
   virtual void finish(const Finish& stage, Queue queue) = 0;
+
+  // Two stages of which the second takes what the first leaves, and nothing stands between. An engine that
+  // runs them as one overrides these.
+  virtual void gate_up_down(const GateUp& first, const Down& second, Queue queue) {
+    gate_up(first, queue);
+    down(second, queue);
+  }
+  virtual void d_act_hidden(const DAct& first, const DHidden& second, Queue queue) {
+    d_act(first, queue);
+    d_hidden(second, queue);
+  }
+
   virtual std::size_t workspace_bytes() const = 0;
 };
 

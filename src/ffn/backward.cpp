@@ -46,11 +46,15 @@ void Plan::Impl::backward(const BackwardArgs& args) {
   const View du = ffn::packed(d_up, call.held, shard.intermediate.length());
 
   const ConstView dy = gathered_tokens(args.dy, dy_tokens, call);  // [held, H]
-  block->d_act({dy, args.weights.down, saved.gate, saved.up, dg, du}, call.queue);
+  const engine::DAct d_act{dy, args.weights.down, saved.gate, saved.up, dg, du};
 
   if (wants_dx && !sharded()) {
-    block->d_hidden({dg, du, args.weights.gate, args.weights.up, {0, intermediate}, args.dx}, call.queue);
-  } else if (wants_dx) {
+    block->d_act_hidden(d_act, {dg, du, args.weights.gate, args.weights.up, {0, intermediate}, args.dx},
+                        call.queue);
+  } else {
+    block->d_act(d_act, call.queue);
+  }
+  if (wants_dx && sharded()) {
     const View dx = output_or_staging(args.dx);
     if (by_rows()) {
       const View all_gate = ffn::packed(wide, call.held, intermediate),

@@ -14,22 +14,25 @@ void Plan::Impl::forward(const ForwardArgs& args) {
 
   const ConstView x = gathered_tokens(args.x, x_tokens, call);  // [held, H]
   const bool keep = options.backward || !own_saved(args.saved);
-  block->gate_up({x, args.weights.gate, args.weights.up, saved.gate, saved.up, saved.act, keep}, call.queue);
+  const engine::GateUp gate_up{x, args.weights.gate, args.weights.up, saved.gate, saved.up, saved.act, keep};
 
   if (!sharded()) {
-    block->down({saved.act, args.weights.down, {0, options.shape.intermediate}, {{}, args.y}}, call.queue);
+    block->gate_up_down(
+        gate_up, {saved.act, args.weights.down, {0, options.shape.intermediate}, {{}, args.y}}, call.queue);
     return;
   }
   const View y = output_or_staging(args.y);
   if (by_rows()) {
     // Every rank gathers the activation and finishes its columns of y: no sum crosses ranks.
+    block->gate_up(gate_up, call.queue);
     const View all = ffn::packed(wide, call.held, options.shape.intermediate);
     gather_intermediate->all_rows(saved.act, all, call.queue);
     const View mine = ffn::packed(part, call.held, shard.hidden.length());
     block->down({all, args.weights.down_rows, {0, options.shape.intermediate}, {{}, mine}}, call.queue);
     distribute_columns(mine, y, call);
   } else {
-    block->down({saved.act, args.weights.down, shard.intermediate, {covers->cover(), {}}}, call.queue);
+    block->gate_up_down(gate_up, {saved.act, args.weights.down, shard.intermediate, {covers->cover(), {}}},
+                        call.queue);
     covers->exchange(0, call.held, call.queue);
     covers->finish(1, call.held, y, *block, call.queue);
   }

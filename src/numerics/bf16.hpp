@@ -20,6 +20,13 @@ SAMEBITS_HD constexpr bool is_nan_bits(std::uint32_t x) { return (x & 0x7FFFFFFF
 
 // Nearest, ties to even; a NaN becomes the canonical one.
 SAMEBITS_HD constexpr Bf16 round_bf16(float x) {
+#if defined(__CUDA_ARCH__)
+  if (!__builtin_is_constant_evaluated()) {  // one instruction; its NaN is another
+    Bf16 rounded = 0;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(rounded) : "f"(x));
+    return rounded == 0x7FFF ? kNanBf16 : rounded;
+  }
+#endif
   const std::uint32_t u = bits(x);
   if (is_nan_bits(u)) return kNanBf16;
   return static_cast<Bf16>((u + 0x7FFFu + ((u >> 16) & 1u)) >> 16);

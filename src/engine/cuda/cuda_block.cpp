@@ -11,7 +11,6 @@ namespace samebits::engine::cuda {
 namespace {
 
 constexpr std::int64_t kDxTokens = 256;  // of one step of an unfused d_hidden
-constexpr int kTileLevels = 8;           // most pending nodes of the fast sm90 kernels
 
 const std::uint16_t* bf16_data(const ConstView& view) { return static_cast<const std::uint16_t*>(view.data); }
 cudaStream_t stream_of(Queue queue) { return static_cast<cudaStream_t>(queue.handle); }
@@ -40,19 +39,14 @@ CudaBlock::CudaBlock(const Problem& problem, std::shared_ptr<const CudaDeviceSta
   }
   levels_ += 1;  // halves round to granules: a shorter axis may be one level deeper
   const int slots = plain_slots(device_->multiprocessors());
-  if (is_sm90()) levels_ += 1;  // the root of the first lane
-  std::size_t pending = sizeof(float) * static_cast<std::size_t>(slots) * static_cast<std::size_t>(levels_) *
-                        kPlainTile * kPlainTile;
-  if (is_sm90()) {
-    const DeviceScope scope(device_->index());
-    prepare_tiles();
-    stream_device_ = prepare_stream();
-    pending =
-        std::max(pending, tile_pending_bytes(device_->multiprocessors(), std::min(levels_, kTileLevels)));
-  }
-  pending_memory_ = DeviceBuffer(device_->index(), pending);
+  pending_memory_ =
+      DeviceBuffer(device_->index(), sizeof(float) * static_cast<std::size_t>(slots) *
+                                         static_cast<std::size_t>(levels_) * kPlainTile * kPlainTile);
   if (problem.contract.leaf == Leaf::fma) {
     fma_.emplace(problem, device_->index(), device_->multiprocessors(), levels_);
+  } else {
+    sm90_.emplace(problem, *device_, levels_);
+    next_leaves_.reserve(problem.intermediate);
   }
   if (problem.backward) {
     const auto tokens = static_cast<std::size_t>(std::min(kDxTokens, problem.rank_tokens));
@@ -78,107 +72,11 @@ void CudaBlock::contract(const Operand& left, const Operand& right, std::int64_t
   if (target.node_stride == 0 && leaves_.nodes() > 1) {
     throw Error(ErrorCode::internal, "a finished tensor was asked of a shard that is no whole axis");
   }
-  if (is_k_major(left) ? fast_tokens(left, right, k, target, stream)
-                       : fast_d_weight(left, right, k, target, stream)) {
-    return;
-  }
   const Contraction problem = contraction(left, right, k, target);
   if (fma_ && fma_->contract(problem, stream)) return;
+  if (sm90_ && sm90_->contract(problem, stream)) return;
   contract_plain(problem, {pending_memory_.as<float>(), plain_slots(device_->multiprocessors()), levels_},
                  stream);
-}
-
-StreamResources CudaBlock::stream_resources(cudaStream_t stream, bool early) const {
-  return {stream_device_, pending_memory_.as<float>(), std::min(levels_, kTileLevels), stream, early};
-}
-TileResources CudaBlock::tile_resources(cudaStream_t stream, bool early) const {
-  return {pending_memory_.as<float>(), std::min(levels_, kTileLevels), device_->multiprocessors(), stream,
-          early};
-}
-TileTuning CudaBlock::tile_tuning(std::int64_t rows, std::int64_t cols, bool activation) const {
-  return choose_tiles(rows, cols, activation, device_->multiprocessors());
-}
-
-bool CudaBlock::fast_tokens(const Operand& tokens, const Operand& weights, std::int64_t k,
-                            const Target& target, cudaStream_t stream) {
-  if (!is_sm90() || tokens.outer == 0 || weights.outer == 0) return false;
-  const bool bf16_nodes = problem_.contract.node == Precision::bf16;
-  StreamProblem narrow{{weights}, {tokens}, 1, k, &leaves_, bf16_nodes, problem_.contract.lanes};
-  if (stream_serves(narrow, stream_resources(stream, true).levels)) {
-    stream_store(narrow, target, stream_resources(stream, true));
-    return true;
-  }
-  const TileProblem wide{{tokens}, {weights}, 1, k, &leaves_, bf16_nodes, problem_.contract.lanes};
-  if (target.col_stride != 1 || !is_k_major(tokens) || !tiles_serve(wide, kTileLevels)) return false;
-  tiles_store(wide, target, tile_tuning(tokens.outer, weights.outer, false), tile_resources(stream, true));
-  return true;
-}
-
-bool CudaBlock::fast_d_weight(const Operand& left, const Operand& right, std::int64_t k, const Target& target,
-                              cudaStream_t stream) {
-  if (!is_sm90() || left.outer == 0 || right.outer == 0 || target.col_stride != 1) return false;
-  const TileProblem wide{
-      {left}, {right}, 1, k, &leaves_, problem_.contract.node == Precision::bf16, problem_.contract.lanes};
-  if (left.outer_stride != 1 || right.outer_stride != 1 || !tiles_serve(wide, kTileLevels)) return false;
-  tiles_store(wide, target, tile_tuning(left.outer, right.outer, false), tile_resources(stream, true));
-  return true;
-}
-
-bool CudaBlock::fused_gate_up(const GateUp& stage, cudaStream_t stream) {
-  if (!is_sm90() || stage.act.empty()) return false;
-  const Operand x = by_rows(stage.x), gate = by_rows(stage.gate), up = by_rows(stage.up);
-  const std::int64_t k = problem_.hidden.length;
-  const bool bf16_nodes = problem_.contract.node == Precision::bf16;
-  const Swiglu kind = problem_.contract.swiglu;
-  if (!is_k_major(x) || !is_k_major(gate) || !is_k_major(up) || !stage.act.rows_packed()) return false;
-  const StreamProblem narrow{{gate, up}, {x}, 1, k, &leaves_, bf16_nodes, problem_.contract.lanes};
-  if (stream_serves(narrow, kTileLevels)) {
-    stream_gate_up(narrow, stage, kind, sigma(), stream_resources(stream, false));
-    return true;
-  }
-  const TileProblem wide{{x}, {gate, up}, 1, k, &leaves_, bf16_nodes, problem_.contract.lanes};
-  if (!tiles_serve(wide, kTileLevels)) return false;
-  tiles_gate_up(wide, stage, kind, sigma(), tile_tuning(x.outer, gate.outer, true),
-                tile_resources(stream, false));
-  return true;
-}
-
-bool CudaBlock::fused_d_act(const DAct& stage, cudaStream_t stream) {
-  if (!is_sm90() || stage.d_up.empty()) return false;
-  const Operand dy = by_rows(stage.dy), down = by_cols(stage.down);
-  const std::int64_t k = problem_.hidden.length;
-  const bool bf16_nodes = problem_.contract.node == Precision::bf16;
-  const Swiglu kind = problem_.contract.swiglu;
-  if (!is_k_major(dy) || down.outer_stride != 1 || !stage.d_up.rows_packed()) return false;
-  const StreamProblem narrow{{down}, {dy}, 1, k, &leaves_, bf16_nodes, problem_.contract.lanes};
-  if (stream_serves(narrow, kTileLevels)) {
-    stream_d_act(narrow, stage, kind, sigma(), stream_resources(stream, false));
-    return true;
-  }
-  const TileProblem wide{{dy}, {down}, 1, k, &leaves_, bf16_nodes, problem_.contract.lanes};
-  if (!tiles_serve(wide, kTileLevels)) return false;
-  tiles_d_act(wide, stage, kind, sigma(), tile_tuning(dy.outer, down.outer, false),
-              tile_resources(stream, false));
-  return true;
-}
-
-bool CudaBlock::fused_d_hidden(const DHidden& stage, cudaStream_t stream) {
-  if (!is_sm90() || stage.dx.empty()) return false;
-  const Operand dg = by_rows(stage.d_gate), du = by_rows(stage.d_up);
-  const Operand gate = by_cols(stage.gate), up = by_cols(stage.up);
-  const std::int64_t k = stage.axis.length();
-  const bool bf16_nodes = problem_.contract.node == Precision::bf16;
-  if (gate.outer_stride != 1 || up.outer_stride != 1) return false;
-  const StreamProblem narrow{{gate, up}, {dg, du}, 2, k, &leaves_, bf16_nodes, problem_.contract.lanes};
-  if (stream_serves(narrow, kTileLevels)) {
-    stream_store(narrow, target_of_view(stage.dx), stream_resources(stream, true));
-    return true;
-  }
-  const TileProblem wide{{dg, du}, {gate, up}, 2, k, &leaves_, bf16_nodes, problem_.contract.lanes};
-  if (!stage.dx.rows_packed() || !tiles_serve(wide, kTileLevels)) return false;
-  tiles_store(wide, target_of_view(stage.dx), tile_tuning(dg.outer, gate.outer, false),
-              tile_resources(stream, true));
-  return true;
 }
 
 Target CudaBlock::target_of(const CoverView& cover) const {
@@ -193,7 +91,7 @@ void CudaBlock::gate_up(const GateUp& stage, Queue queue) {
   const cudaStream_t stream = stream_of(queue);
   const Interval whole{0, problem_.hidden.length};
   build(problem_.hidden, {&whole, 1});
-  if (fused_gate_up(stage, stream)) return;
+  if (sm90_ && sm90_->gate_up(stage, leaves_, stream)) return;
   if (fma_) {
     using Done = fma_leaf::Kernels::GateUpDone;
     const Operand x = by_rows(stage.x);
@@ -224,7 +122,7 @@ void CudaBlock::d_act(const DAct& stage, Queue queue) {
   const cudaStream_t stream = stream_of(queue);
   const Interval whole{0, problem_.hidden.length};
   build(problem_.hidden, {&whole, 1});
-  if (fused_d_act(stage, stream)) return;
+  if (sm90_ && sm90_->d_act(stage, leaves_, stream)) return;
   // dA lies where dU will: each element is read before it is overwritten.
   contract(by_rows(stage.dy), by_cols(stage.down), whole.length(), target_of_view(stage.d_up), stream);
   activate_gradient(problem_.contract, sigma(), stage.d_up, stage.gate, stage.up, stage.d_gate, stage.d_up,
@@ -236,7 +134,7 @@ void CudaBlock::d_hidden(const DHidden& stage, Queue queue) {
   const cudaStream_t stream = stream_of(queue);
   build(problem_.intermediate, {&stage.axis, 1});
   if (leaves_.count() == 0) return fill_zero(stage.dx, stream);
-  if (fused_d_hidden(stage, stream)) return;
+  if (sm90_ && sm90_->d_hidden(stage, leaves_, stream)) return;
   const std::int64_t cols = stage.dx.cols, k = stage.axis.length();
   if (fma_) {
     const Target dx = target_of_view(stage.dx);
@@ -282,8 +180,32 @@ void CudaBlock::finish(const Finish& stage, Queue queue) {
   cuda::finish(problem_.contract, stage, false, stream_of(queue));
 }
 
+void CudaBlock::gate_up_down(const GateUp& first, const Down& second, Queue queue) {
+  if (sm90_) {
+    const DeviceScope scope(device_->index());
+    const Interval whole{0, problem_.hidden.length};
+    build(problem_.hidden, {&whole, 1});
+    next_leaves_.build(problem_.intermediate, {&second.axis, 1});
+    if (sm90_->gate_up_down(first, leaves_, second, next_leaves_, target_of(second.sink), stream_of(queue)))
+      return;
+  }
+  Block::gate_up_down(first, second, queue);
+}
+
+void CudaBlock::d_act_hidden(const DAct& first, const DHidden& second, Queue queue) {
+  if (sm90_) {
+    const DeviceScope scope(device_->index());
+    const Interval whole{0, problem_.hidden.length};
+    build(problem_.hidden, {&whole, 1});
+    next_leaves_.build(problem_.intermediate, {&second.axis, 1});
+    if (sm90_->d_act_hidden(first, leaves_, second, next_leaves_, stream_of(queue))) return;
+  }
+  Block::d_act_hidden(first, second, queue);
+}
+
 std::size_t CudaBlock::workspace_bytes() const {
-  return pending_memory_.bytes() + lane_roots_.bytes() + (fma_ ? fma_->workspace_bytes() : 0);
+  return pending_memory_.bytes() + lane_roots_.bytes() + (fma_ ? fma_->workspace_bytes() : 0) +
+         (sm90_ ? sm90_->workspace_bytes() : 0);
 }
 
 }  // namespace samebits::engine::cuda

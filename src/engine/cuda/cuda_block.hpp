@@ -7,8 +7,7 @@
 #include "engine/cuda/contraction.hpp"
 #include "engine/cuda/cuda_device.hpp"
 #include "engine/cuda/fma_kernels.hpp"
-#include "engine/cuda/sm90_stream.hpp"
-#include "engine/cuda/sm90_tiles.hpp"
+#include "engine/cuda/sm90_kernels.hpp"
 #include "engine/engine.hpp"
 
 namespace samebits::engine::cuda {
@@ -24,28 +23,16 @@ class CudaBlock final : public Block {
   void d_hidden_lane(const DHiddenLane& stage, Queue queue) override;
   void d_weight(const DWeight& stage, Queue queue) override;
   void finish(const Finish& stage, Queue queue) override;
+  void gate_up_down(const GateUp& first, const Down& second, Queue queue) override;
+  void d_act_hidden(const DAct& first, const DHidden& second, Queue queue) override;
   std::size_t workspace_bytes() const override;
 
  private:
   void build(const numerics::AxisTree& tree, std::span<const Interval> held);
-  bool is_sm90() const { return problem_.contract.leaf == Leaf::sm90; }
   Contraction contraction(const Operand& left, const Operand& right, std::int64_t k,
                           const Target& target) const;
   void contract(const Operand& left, const Operand& right, std::int64_t k, const Target& target,
                 cudaStream_t stream);
-
-  // One of these families serves a stage, or the plain kernels do.
-  StreamResources stream_resources(cudaStream_t stream, bool early) const;
-  TileResources tile_resources(cudaStream_t stream, bool early) const;
-  TileTuning tile_tuning(std::int64_t rows, std::int64_t cols, bool activation) const;
-  bool fused_gate_up(const GateUp& stage, cudaStream_t stream);
-  bool fused_d_act(const DAct& stage, cudaStream_t stream);
-  bool fused_d_hidden(const DHidden& stage, cudaStream_t stream);
-  // result[token, row] = tokens [M, k] * weights [rows, k].
-  bool fast_tokens(const Operand& tokens, const Operand& weights, std::int64_t k, const Target& target,
-                   cudaStream_t stream);
-  bool fast_d_weight(const Operand& left, const Operand& right, std::int64_t k, const Target& target,
-                     cudaStream_t stream);
 
   Target target_of(const CoverView& cover) const;
   Target target_of(const Sink& sink) const;
@@ -53,10 +40,10 @@ class CudaBlock final : public Block {
 
   Problem problem_;
   std::shared_ptr<const CudaDeviceState> device_;
-  Leaves leaves_;  // of the stage in hand
+  Leaves leaves_, next_leaves_;  // of the stage in hand, and of the one that a launch joins to it
   int levels_ = 0;
-  StreamDevice stream_device_{};
   std::optional<fma_leaf::Kernels> fma_;
+  std::optional<sm90_leaf::Kernels> sm90_;
   DeviceBuffer pending_memory_, lane_roots_;
 };
 

@@ -89,6 +89,26 @@ __device__ inline void load_tile_for_all(void* to, const CUtensorMap* map, int x
       "l"(static_cast<std::uint64_t>(keep))
       : "memory");
 }
+// Several pieces, `z` counting them.
+__device__ inline void load_pieces(void* to, const CUtensorMap* map, int x, int y, int z,
+                                   std::uint64_t* barrier, Keep keep) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, "
+      "{%2, %3, %4}], "
+      "[%5], %6;" ::"r"(shared_address(to)),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(shared_address(barrier)), "l"(static_cast<std::uint64_t>(keep))
+      : "memory");
+}
+__device__ inline void load_pieces_for_all(void* to, const CUtensorMap* map, int x, int y, int z,
+                                           std::uint64_t* barrier, std::uint16_t blocks, Keep keep) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.L2::"
+      "cache_hint "
+      "[%0], [%1, {%2, %3, %4}], [%5], %6, %7;" ::"r"(shared_address(to)),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(shared_address(barrier)), "h"(blocks),
+      "l"(static_cast<std::uint64_t>(keep))
+      : "memory");
+}
 __device__ inline void prefetch_map(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }

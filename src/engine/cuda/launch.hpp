@@ -14,6 +14,8 @@ struct LaunchShape {
   int cluster = 1;
   // The kernel waits for those before it by itself (wait_for_kernels_before), so it may be brought in early.
   bool early = false;
+  // All blocks are resident at once, or the launch waits.
+  bool together = false;
 };
 
 // What a kernel needs once on every device before its first launch.
@@ -31,14 +33,19 @@ void launch(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_
   config.blockDim = dim3(static_cast<unsigned>(shape.threads));
   config.dynamicSmemBytes = static_cast<std::size_t>(shape.shared_bytes);
   config.stream = stream;
-  cudaLaunchAttribute attributes[2] = {};
+  cudaLaunchAttribute attributes[2] = {};  // the cluster, and one more
   attributes[0].id = cudaLaunchAttributeClusterDimension;
   attributes[0].val.clusterDim.x = static_cast<unsigned>(shape.cluster);
   attributes[0].val.clusterDim.y = attributes[0].val.clusterDim.z = 1;
-  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[1].val.programmaticStreamSerializationAllowed = 1;
+  if (shape.together) {
+    attributes[1].id = cudaLaunchAttributeCooperative;
+    attributes[1].val.cooperative = 1;
+  } else {
+    attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[1].val.programmaticStreamSerializationAllowed = 1;
+  }
   config.attrs = attributes;
-  config.numAttrs = shape.early ? 2 : 1;
+  config.numAttrs = shape.early || shape.together ? 2 : 1;
   check(cudaLaunchKernelEx(&config, kernel, arguments...), name);
 }
 

@@ -43,6 +43,7 @@ class Leaves {
   int count() const { return static_cast<int>(steps_.size()); }
   int nodes() const { return nodes_; }    // of the cover
   int levels() const { return levels_; }  // most nodes that are pending at once, beside the one just made
+  std::span<const LeafStep> steps() const { return steps_; }
   bool fits_short() const { return count() <= ShortLeafList::kMost; }
 
   template <class List>

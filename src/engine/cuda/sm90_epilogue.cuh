@@ -6,16 +6,37 @@
 #include <cstdint>
 
 #include "engine/cuda/nodes.cuh"
+#include "engine/cuda/sigma_cache.cuh"
 #include "numerics/swiglu.hpp"
 
 namespace samebits::engine::cuda {
 
-// Two bf16 in one word. One instruction rounds both; it makes another NaN than ours.
+// Two bf16 in one word; one instruction rounds both. It makes another NaN than ours, which canonical_words
+// mends.
 __device__ inline std::uint32_t pack_pair(float low, float high) {
   std::uint32_t word;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
-  if (low != low || high != high) word = pack_bf16(low, high);
   return word;
+}
+
+__device__ inline std::uint16_t half_of(std::uint32_t word, int which) {
+  return static_cast<std::uint16_t>(which == 0 ? word : word >> 16);
+}
+
+__device__ inline std::uint32_t canonical_word(std::uint32_t word) {
+  const auto canonical = [](std::uint16_t x) {
+    return std::uint32_t{(x & 0x7FFF) > 0x7F80 ? numerics::kNanBf16 : x};
+  };
+  return canonical(half_of(word, 0)) | canonical(half_of(word, 1)) << 16;
+}
+
+// Whether any value of the warp is a NaN.
+template <int kRegisters>
+__device__ bool warp_has_nan(const float (&acc)[kRegisters]) {
+  bool nan = false;
+#pragma unroll
+  for (const float value : acc) nan = nan || value != value;
+  return __any_sync(0xFFFFFFFFu, nan) != 0;
 }
 
 // word[i] of lane t becomes word[t] of lane i, among the four lanes of a quad.
@@ -23,7 +44,8 @@ __device__ inline void trade_in_quad(std::uint32_t (&word)[4]) {
   const bool odd = (threadIdx.x & 1u) != 0, upper = (threadIdx.x & 2u) != 0;
   const auto swap = [](bool mine_is_first, std::uint32_t& first, std::uint32_t& second, int lanes) {
     const std::uint32_t got = __shfl_xor_sync(0xFFFFFFFFu, mine_is_first ? first : second, lanes);
-    (mine_is_first ? first : second) = got;
+    first = mine_is_first ? got : first;
+    second = mine_is_first ? second : got;
   };
   swap(odd, word[0], word[1], 1);
   swap(odd, word[2], word[3], 1);
@@ -31,49 +53,69 @@ __device__ inline void trade_in_quad(std::uint32_t (&word)[4]) {
   swap(upper, word[1], word[3], 2);
 }
 
-__device__ inline std::uint16_t half_of(std::uint32_t word, int which) {
-  return static_cast<std::uint16_t>(which == 0 ? word : word >> 16);
-}
+// Where a warpgroup's share of the result begins, and how far the result goes.
+struct TilePlace {
+  std::int64_t row, col;
+  std::int64_t rows, cols;
+  __device__ bool is_whole(int width) const { return row + 64 <= rows && col + width <= cols; }
+};
 
-// Eight neighbours of a row, `count` of them inside the matrix. `aligned`: at 16 bytes.
-__device__ inline void store_eight(std::uint16_t* to, const std::uint32_t (&word)[4], int count,
-                                   bool aligned) {
-  if (aligned && count >= 8) {
-    *reinterpret_cast<uint4*>(to) = make_uint4(word[0], word[1], word[2], word[3]);
-    return;
-  }
+// A thread's two rows of a bf16 matrix, from its first column in the tile on. Eight columns are 16 bytes;
+// where they are not aligned, or not all inside, they move one by one.
+struct ThreadRows {
+  std::uint16_t* row[2];
+  int inside[2];  // columns from row[] on; none in a row below the last
+  bool vectors;   // of the whole tile
+
+  __device__ ThreadRows(std::uint16_t* data, std::int64_t stride, const TilePlace& place, int width,
+                        bool aligned) {
+    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
+    const std::int64_t col = place.col + lane % 4 * 8;
+    vectors = aligned && place.is_whole(width);
 #pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    if (i < count) to[i] = half_of(word[i / 2], i % 2);
+    for (int half = 0; half < 2; ++half) {
+      const std::int64_t at = place.row + warp * 16 + lane / 4 + half * 8;
+      row[half] = data + at * stride + col;
+      const std::int64_t left = at < place.rows ? place.cols - col : 0;
+      inside[half] = static_cast<int>(left < 0 ? 0 : left < width ? left : width);
+    }
   }
-}
-__device__ inline void load_eight(const std::uint16_t* from, std::uint32_t (&word)[4], int count,
-                                  bool aligned) {
-  if (aligned && count >= 8) {
-    const uint4 four = __ldg(reinterpret_cast<const uint4*>(from));
-    word[0] = four.x;
-    word[1] = four.y;
-    word[2] = four.z;
-    word[3] = four.w;
-    return;
-  }
+  // Columns 32 quad .. + 8 of a row.
+  __device__ void store(int half, int quad, const std::uint32_t (&word)[4]) const {
+    std::uint16_t* const to = row[half] + quad * 32;
+    if (vectors) {
+      *reinterpret_cast<uint4*>(to) = make_uint4(word[0], word[1], word[2], word[3]);
+      return;
+    }
 #pragma unroll
-  for (int i = 0; i < 4; ++i) word[i] = 0;
-#pragma unroll
-  for (int i = 0; i < 8; ++i) {
-    if (i < count) word[i / 2] |= std::uint32_t{from[i]} << i % 2 * 16;
+    for (int i = 0; i < 8; ++i) {
+      if (quad * 32 + i < inside[half]) to[i] = half_of(word[i / 2], i % 2);
+    }
   }
-}
+  __device__ void load(int half, int quad, std::uint32_t (&word)[4]) const {
+    const std::uint16_t* const from = row[half] + quad * 32;
+    if (vectors) {
+      const uint4 four = __ldg(reinterpret_cast<const uint4*>(from));
+      word[0] = four.x, word[1] = four.y, word[2] = four.z, word[3] = four.w;
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) word[i] = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      if (quad * 32 + i < inside[half]) word[i / 2] |= std::uint32_t{from[i]} << i % 2 * 16;
+    }
+  }
+};
 
 // A bf16 matrix with packed rows.
 struct Rows {
   std::uint16_t* data = nullptr;
   std::int64_t stride = 0;
-  __device__ std::uint16_t* at(std::int64_t row, std::int64_t col) const { return data + row * stride + col; }
+  __device__ ThreadRows of(const TilePlace& place, int width, bool aligned) const {
+    return {data, stride, place, width, aligned};
+  }
 };
-
-// Views that epilogues read and write: Rows keeps the address, and a launcher asks whether sixteen bytes can
-// move at once.
 inline Rows rows_of(const ConstView& view) {
   return {static_cast<std::uint16_t*>(const_cast<void*>(view.data)), view.row_stride};
 }
@@ -81,57 +123,44 @@ inline bool has_aligned_rows(const ConstView& view) {
   return reinterpret_cast<std::uintptr_t>(view.data) % 16 == 0 && view.row_stride % 8 == 0;
 }
 
-// body(row, first column, words of first, words of second) for a warpgroup's share of a tile: eight columns
-// at a time, `kParts` values a column side by side in the accumulators (gate and up).
-template <int kRegisters, int kParts, class Body>
-__device__ void for_each_eight(const float (&acc)[kRegisters], const Body& body) {
-  constexpr int kPart = kRegisters / kParts;  // registers of a part: half its columns
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
+// The eight columns 32 quad + 8 (lane % 4) .. of one of the thread's rows, rounded: those of part `part` of a
+// tile whose parts (gate and up) lie side by side.
+template <int kParts, int kRegisters>
+__device__ void eight_of(const float (&acc)[kRegisters], int part, int quad, int half, bool nan,
+                         std::uint32_t (&word)[4]) {
+  constexpr int kPart = kRegisters / kParts;  // registers: half its columns
 #pragma unroll
-  for (int quad = 0; quad < kPart / 16; ++quad) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      std::uint32_t word[kParts][4];
-#pragma unroll
-      for (int part = 0; part < kParts; ++part) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const int at = part * kPart + (quad * 4 + i) * 4 + half * 2;
-          word[part][i] = pack_pair(acc[at], acc[at + 1]);
-        }
-        trade_in_quad(word[part]);
-      }
-      body(warp * 16 + lane / 4 + half * 8, (quad * 4 + lane % 4) * 8, word);
-    }
+  for (int i = 0; i < 4; ++i) {
+    const int at = part * kPart + (quad * 4 + i) * 4 + half * 2;
+    word[i] = pack_pair(acc[at], acc[at + 1]);
+    if (nan) word[i] = canonical_word(word[i]);
   }
+  trade_in_quad(word);
 }
-
-// Where a block's share of the result begins, and how far the result goes.
-struct TilePlace {
-  std::int64_t row, col;
-  std::int64_t rows, cols;
-  __device__ int columns_left(int col_in_tile) const {
-    const std::int64_t left = cols - col - col_in_tile;
-    return left < 8 ? static_cast<int>(left) : 8;
-  }
-};
 
 // Nodes as they are.
 struct StoreEpilogue {
   static constexpr int kParts = 1;
+  static constexpr bool kSigma = false;
   Target target;
   bool aligned = false;
 
   template <int kRegisters>
-  __device__ void store(const float (&acc)[kRegisters], const TilePlace& place, int node) const {
+  __device__ void store(const float (&acc)[kRegisters], const TilePlace& place, int node,
+                        const SigmaCache&) const {
     if (target.f32) return store_f32(acc, place, node);
-    for_each_eight<kRegisters, 1>(acc, [&](int row, int col, const std::uint32_t(&word)[1][4]) {
-      if (place.row + row >= place.rows || place.columns_left(col) <= 0) return;
-      std::uint16_t* const to = static_cast<std::uint16_t*>(target.data) +
-                                (place.row + row) * target.row_stride + node * target.node_stride +
-                                place.col + col;
-      store_eight(to, word[0], place.columns_left(col), aligned);
-    });
+    const bool nan = warp_has_nan(acc);
+    auto* const data = static_cast<std::uint16_t*>(target.data) + node * target.node_stride;
+    const ThreadRows to(data, target.row_stride, place, kRegisters * 2, aligned);
+#pragma unroll
+    for (int quad = 0; quad < kRegisters / 16; ++quad) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        std::uint32_t word[4];
+        eight_of<1>(acc, 0, quad, half, nan, word);
+        to.store(half, quad, word);
+      }
+    }
   }
 
  private:
@@ -159,6 +188,7 @@ struct StoreEpilogue {
 // G, U and A from the two parts of a tile.
 struct ActivateEpilogue {
   static constexpr int kParts = 2;
+  static constexpr bool kSigma = true;
   Rows gate, up, act;
   const float* sigma = nullptr;
   Swiglu kind = Swiglu::one;
@@ -166,58 +196,102 @@ struct ActivateEpilogue {
   bool aligned = false;
 
   template <int kRegisters>
-  __device__ void store(const float (&acc)[kRegisters], const TilePlace& place, int) const {
-    for_each_eight<kRegisters, 2>(acc, [&](int row, int col, const std::uint32_t(&word)[2][4]) {
-      const int count = place.columns_left(col);
-      if (place.row + row >= place.rows || count <= 0) return;
-      std::uint32_t out[4];
+  __device__ void store(const float (&acc)[kRegisters], const TilePlace& place, int,
+                        const SigmaCache& cache) const {
+    if (kind == Swiglu::two) {
+      store_as<Swiglu::two>(acc, place, cache);
+    } else {
+      store_as<Swiglu::one>(acc, place, cache);
+    }
+  }
+
+ private:
+  template <Swiglu kKind, int kRegisters>
+  __device__ void store_as(const float (&acc)[kRegisters], const TilePlace& place,
+                           const SigmaCache& cache) const {
+    const bool nan = warp_has_nan(acc);
+    const ThreadRows to_act = act.of(place, kRegisters, aligned),
+                     to_gate = gate.of(place, kRegisters, aligned), to_up = up.of(place, kRegisters, aligned);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const std::uint16_t low = half_of(word[0][i], 0), high = half_of(word[0][i], 1);
-        out[i] = std::uint32_t{numerics::swiglu(kind, low, half_of(word[1][i], 0), __ldg(sigma + low))} |
-                 std::uint32_t{numerics::swiglu(kind, high, half_of(word[1][i], 1), __ldg(sigma + high))}
-                     << 16;
+    for (int quad = 0; quad < kRegisters / 32; ++quad) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        std::uint32_t g[4], u[4], a[4];
+        eight_of<2>(acc, 0, quad, half, nan, g);
+        eight_of<2>(acc, 1, quad, half, nan, u);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const std::uint16_t low = half_of(g[i], 0), high = half_of(g[i], 1);
+          a[i] = std::uint32_t{numerics::swiglu(kKind, low, half_of(u[i], 0), cache.of(low))} |
+                 std::uint32_t{numerics::swiglu(kKind, high, half_of(u[i], 1), cache.of(high))} << 16;
+        }
+        to_act.store(half, quad, a);
+        if (!keep) continue;
+        to_gate.store(half, quad, g);
+        to_up.store(half, quad, u);
       }
-      store_eight(act.at(place.row + row, place.col + col), out, count, aligned);
-      if (!keep) return;
-      store_eight(gate.at(place.row + row, place.col + col), word[0], count, aligned);
-      store_eight(up.at(place.row + row, place.col + col), word[1], count, aligned);
-    });
+    }
   }
 };
 
-// dG and dU from dA, G and U.
+// dG and dU from dA, G and U. G and U of the next columns are on their way while these are worked on.
 struct GradientEpilogue {
   static constexpr int kParts = 1;
+  static constexpr bool kSigma = true;
   Rows gate, up, d_gate, d_up;
   const float* sigma = nullptr;
   Swiglu kind = Swiglu::one;
   bool aligned = false;
 
   template <int kRegisters>
-  __device__ void store(const float (&acc)[kRegisters], const TilePlace& place, int) const {
-    for_each_eight<kRegisters, 1>(acc, [&](int row, int col, const std::uint32_t(&word)[1][4]) {
-      const int count = place.columns_left(col);
-      if (place.row + row >= place.rows || count <= 0) return;
-      const std::int64_t r = place.row + row, c = place.col + col;
-      std::uint32_t g[4], u[4], dg[4], du[4];
-      load_eight(gate.at(r, c), g, count, aligned);
-      load_eight(up.at(r, c), u, count, aligned);
+  __device__ void store(const float (&acc)[kRegisters], const TilePlace& place, int,
+                        const SigmaCache& cache) const {
+    if (kind == Swiglu::two) {
+      store_as<Swiglu::two>(acc, place, cache);
+    } else {
+      store_as<Swiglu::one>(acc, place, cache);
+    }
+  }
+
+ private:
+  template <Swiglu kKind, int kRegisters>
+  __device__ void store_as(const float (&acc)[kRegisters], const TilePlace& place,
+                           const SigmaCache& cache) const {
+    constexpr int kWidth = kRegisters * 2, kPieces = kRegisters / 8;  // quads and halves
+    const bool nan = warp_has_nan(acc);
+    const ThreadRows from_gate = gate.of(place, kWidth, aligned), from_up = up.of(place, kWidth, aligned),
+                     to_gate = d_gate.of(place, kWidth, aligned), to_up = d_up.of(place, kWidth, aligned);
+    constexpr int kAhead = 2;
+    std::uint32_t g[kAhead + 1][4], u[kAhead + 1][4];
+#pragma unroll
+    for (int piece = 0; piece < kAhead; ++piece) {
+      from_gate.load(piece % 2, piece / 2, g[piece]);
+      from_up.load(piece % 2, piece / 2, u[piece]);
+    }
+#pragma unroll
+    for (int piece = 0; piece < kPieces; ++piece) {
+      const int next = piece + kAhead, slot = piece % (kAhead + 1);
+      if (next < kPieces) {
+        from_gate.load(next % 2, next / 2, g[next % (kAhead + 1)]);
+        from_up.load(next % 2, next / 2, u[next % (kAhead + 1)]);
+      }
+      std::uint32_t d[4], dg[4], du[4];
+      eight_of<1>(acc, 0, piece / 2, piece % 2, nan, d);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        numerics::SwigluGradient d[2];
+        numerics::SwigluGradient both[2];
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-          const std::uint16_t gh = half_of(g[i], h);
-          d[h] = numerics::swiglu_gradient(kind, half_of(word[0][i], h), gh, half_of(u[i], h),
-                                           __ldg(sigma + gh));
+          const std::uint16_t gh = half_of(g[slot][i], h);
+          both[h] =
+              numerics::swiglu_gradient(kKind, half_of(d[i], h), gh, half_of(u[slot][i], h), cache.of(gh));
         }
-        dg[i] = std::uint32_t{d[0].gate} | std::uint32_t{d[1].gate} << 16;
-        du[i] = std::uint32_t{d[0].up} | std::uint32_t{d[1].up} << 16;
+        dg[i] = std::uint32_t{both[0].gate} | std::uint32_t{both[1].gate} << 16;
+        du[i] = std::uint32_t{both[0].up} | std::uint32_t{both[1].up} << 16;
       }
-      store_eight(d_gate.at(r, c), dg, count, aligned);
-      store_eight(d_up.at(r, c), du, count, aligned);
-    });
+      to_gate.store(piece % 2, piece / 2, dg);
+      to_up.store(piece % 2, piece / 2, du);
+    }
   }
 };
 

@@ -1,400 +1,460 @@
 // The kernel of sm90_stream.hpp. One thread feeds a ring of weight tiles, and of token tiles that the blocks
-// of a cluster load in parts for each other; one or two warpgroups contract 64 rows of the weights each. Rows
-// of a 64-row step beyond the block's own are whatever lies there: they are never stored.
+// of a cluster load in parts for each other; twelve warps contract 16 rows of the weights each, by some of
+// the tokens, with mma.sync: its chain of steps is the shortest, and at few tokens the chain is what a block
+// waits for.
 #pragma once
 
-#include "engine/cuda/hopper.cuh"
 #include "engine/cuda/launch.hpp"
+#include "engine/cuda/mma.cuh"
 #include "engine/cuda/nodes.cuh"
 #include "engine/cuda/sm90_stream.hpp"
+#include "engine/cuda/sm90_stream_epilogue.cuh"
+#include "engine/cuda/sm90_stream_ring.cuh"
 #include "engine/cuda/tensor_map.hpp"
-#include "engine/cuda/wgmma.cuh"
-#include "numerics/swiglu.hpp"
 
 namespace samebits::engine::cuda::stream {
 
-inline constexpr int kTurn = 64;  // k of one stage of the ring
-inline constexpr int kMostStages = 16;
-inline constexpr int kRowBytes = kTurn * 2;
+// A stage as kernels know it. `kWide`: many rows of weights a block, so that few warps share a row's tokens.
+template <class Epilogue_, int kLanes_, bool kColumns_, bool kWide_>
+struct Phase {
+  using Epilogue = Epilogue_;
+  static constexpr int kParts = Epilogue::kParts;
+  static constexpr int kLanes = kLanes_;
+  static constexpr bool kWide = kWide_;
+  static constexpr bool kColumns = kColumns_;  // weights by columns: 32 neighbours along k
+  static constexpr int splits(int tokens) {    // of the tokens among warps
+    const int groups = tokens / 8;
+    return kWide_ ? (groups >= 2 ? 2 : 1) : (groups >= 4 ? 4 : groups);
+  }
+  static constexpr int most_rows(int tokens) { return kConsumerWarps / splits(tokens) * 16; }
+};
+struct NoPhase {
+  struct Epilogue {};
+  static constexpr int kParts = 1, kLanes = 1;
+};
 
-template <class Epilogue>
+template <class First, class Second>
 struct Arguments {
-  CUtensorMap weight[2], token[2];
-  ShortLeafList leaves;
-  std::int64_t rows;  // of the weights
-  int tokens;
-  int units;      // blocks' worth of rows
-  int unit_rows;  // of each weight matrix
-  int stages;
-  float* pending;
+  PhaseArguments<First> first;
+  PhaseArguments<Second> second;
+  int slots, slot_bytes;
+  float* pending;  // null: in shared memory, behind the ring
   int levels;
   bool bf16_nodes;
   Precision lanes;
-  Epilogue epilogue;
+  unsigned* meeting;
 };
 
-// Where things lie in shared memory: all weight stages, all token stages, barriers. The weights come first,
-// so that a 64-row step which reads beyond its stage reads the ring.
-struct RingLayout {
-  int weight_bytes, token_bytes, stages, slack;
-  constexpr int tokens_at() const { return stages * weight_bytes; }
-  constexpr int barriers_at() const {
-    return tokens_at() + (stages * token_bytes > slack ? stages * token_bytes : slack);
-  }
-  constexpr int bytes() const { return 1024 + barriers_at() + 2 * 8 * kMostStages; }
-};
-SAMEBITS_HD constexpr RingLayout ring_layout(int parts, int unit_rows, int tokens, int stages) {
-  const int reach = (unit_rows + 63) / 64 * 64;
-  return {parts * unit_rows * kRowBytes, tokens * kRowBytes, stages, (reach - unit_rows) * kRowBytes};
-}
+template <class Phase, int kTokens>
+struct PhaseKernel {
+  using Args = PhaseArguments<Phase>;
+  static constexpr int kSplits = Phase::splits(kTokens);
+  static constexpr int kTiles = kTokens / 8 / kSplits;  // of eight tokens, a warp
+  static constexpr int kValues = Phase::kParts * kTiles * 4;
+  using Values = float[Phase::kParts][kTiles][4];
 
-// The weights' tile: k-major rows, or 32 neighbours of the outer index along each k.
-template <class Epilogue, int kTokens, int kGroups, int kLanes, TileLayout kWeight>
-struct StreamKernel {
-  static constexpr int kParts = Epilogue::kParts;
-  static constexpr int kRegisters = kTokens / 2;
-  static constexpr int kConsumers = kGroups * 128;
-  using Step = Wgmma<kTokens, is_transposed(kWeight), false>;
-  using Values = float[kParts][kRegisters];
-
-  struct Ring {
-    RingLayout layout;
-    unsigned char *weight, *token;
-    std::uint64_t *full, *empty;
-  };
-
-  __device__ static Ring ring_of(const Arguments<Epilogue>& args, unsigned char* memory) {
-    const RingLayout layout = ring_layout(kParts, args.unit_rows, kTokens, args.stages);
-    unsigned char* const begin = memory + (1024 - (shared_address(memory) & 1023)) % 1024;
-    auto* const barriers = reinterpret_cast<std::uint64_t*>(begin + layout.barriers_at());
-    return {layout, begin, begin + layout.tokens_at(), barriers, barriers + kMostStages};
-  }
-
-  struct Turn {  // of the producer: which stage, which k, which rows
-    int lane, k, row;
-  };
-
-  __device__ static void load_weights(const Arguments<Epilogue>& args, const Ring& ring, int stage,
-                                      const Turn& turn) {
-    std::uint64_t* const full = &ring.full[stage];
-    barrier_expect(full, static_cast<std::uint32_t>(ring.layout.weight_bytes + ring.layout.token_bytes));
-    unsigned char* const to = ring.weight + stage * ring.layout.weight_bytes;
-    if constexpr (kWeight == TileLayout::k_major) {
-      for (int part = 0; part < kParts; ++part) {
-        load_tile(to + part * args.unit_rows * kRowBytes, &args.weight[kParts == 2 ? part : turn.lane],
-                  turn.k, turn.row, full, Keep::briefly);
+  // One slot of weights, its barrier told of the tokens too.
+  __device__ static void load_weights(const Args& args, const Ring& ring, RingPlace& at,
+                                      TurnWalk<Phase>& walk) {
+    std::uint64_t* const full = &ring.full[at.stage];
+    barrier_wait(&ring.empty[at.stage], at.phase ^ 1u);
+    const int turns = min(args.per_slot, walk.left);
+    unsigned char* const slot = ring.slot(at.stage);
+    barrier_expect(
+        full, static_cast<std::uint32_t>(turns * (Phase::kParts * args.unit_rows + kTokens) * kRowBytes));
+    at.advance(ring.slots);
+    if (args.whole) {
+      const Turn turn = walk.turn();
+      if constexpr (Phase::kColumns) {
+        load_pieces(slot, &args.weight[turn.lane], 0, turn.k, turn.row / 32, full, Keep::briefly);
+      } else {
+        for (int part = 0; part < Phase::kParts; ++part) {
+          load_pieces(slot + part * args.part_bytes(), &args.weight[Phase::kParts == 2 ? part : turn.lane], 0,
+                      turn.row, turn.k / kTurn, full, Keep::briefly);
+        }
       }
-    } else {
-      for (int row = 0; row < args.unit_rows; row += 32) {
-        load_tile(to + row * kRowBytes, &args.weight[turn.lane], turn.row + row, turn.k, full, Keep::briefly);
-      }
+      walk.advance_slot();
+      return;
     }
-  }
-
-  __device__ static void load_tokens(const Arguments<Epilogue>& args, const Ring& ring, int stage,
-                                     const Turn& turn, int rank, int cluster) {
-    unsigned char* const to = ring.token + stage * ring.layout.token_bytes;
-    if (cluster == 1) {
-      load_tile(to, &args.token[turn.lane], turn.k, 0, &ring.full[stage], Keep::long_);
-    } else {
-      const int rows = kTokens / cluster;
-      load_tile_for_all(to + rank * rows * kRowBytes, &args.token[turn.lane], turn.k, rank * rows,
-                        &ring.full[stage], static_cast<std::uint16_t>((1 << cluster) - 1), Keep::long_);
-    }
-  }
-
-  // Every turn of this block in order.
-  template <class Body>
-  __device__ static void for_each_turn(const Arguments<Epilogue>& args, int rank, int cluster,
-                                       const Body& body) {
-    for (int unit = static_cast<int>(blockIdx.x) - rank; unit < args.units;
-         unit += static_cast<int>(gridDim.x)) {
-      for (int lane = 0; lane < kLanes; ++lane) {
-        int begin = 0;
-        for (int i = 0; i < args.leaves.count; ++i) {
-          const int length = args.leaves.step[i].length();
-          for (int k = 0; k < length; k += kTurn) body(Turn{lane, begin + k, (unit + rank) * args.unit_rows});
-          begin += length;
+    for (int i = 0; i < turns; ++i, walk.advance()) {
+      const Turn turn = walk.turn();
+      if constexpr (Phase::kColumns) {
+        for (int row = 0; row < args.unit_rows; row += 32) {
+          load_tile(slot + row / 32 * args.chunk_bytes() + i * kTurn * 64, &args.weight[turn.lane],
+                    turn.row + row, turn.k, full, Keep::briefly);
+        }
+      } else {
+        for (int part = 0; part < Phase::kParts; ++part) {
+          load_tile(slot + part * args.part_bytes() + i * args.unit_rows * kRowBytes,
+                    &args.weight[Phase::kParts == 2 ? part : turn.lane], turn.k, turn.row, full,
+                    Keep::briefly);
         }
       }
     }
   }
 
-  __device__ static void produce(const Arguments<Epilogue>& args, const Ring& ring, int rank, int cluster) {
-    // The weights are nobody's result: they are on their way before the kernels in front have ended.
-    int turns = 0;
-    for_each_turn(args, rank, cluster, [&](const Turn& turn) {
-      if (turns < args.stages) load_weights(args, ring, turns, turn);
-      ++turns;
-    });
-    wait_for_kernels_before();
-    RingPlace at;
-    int index = 0;
-    for_each_turn(args, rank, cluster, [&](const Turn& turn) {
-      if (index >= args.stages) {
-        barrier_wait(&ring.empty[at.stage], at.phase ^ 1u);
-        load_weights(args, ring, at.stage, turn);
+  // Every block of a cluster brings its share of the tokens, for all turns of the slot, to all of them.
+  __device__ static void load_tokens(const Args& args, const Ring& ring, RingPlace& at, TurnWalk<Phase>& walk,
+                                     int cluster) {
+    std::uint64_t* const full = &ring.full[at.stage];
+    const int turns = min(args.per_slot, walk.left), rows = kTokens / cluster, first = walk.rank * rows;
+    const auto everyone = static_cast<std::uint16_t>((1 << cluster) - 1);
+    unsigned char* const share = ring.slot(at.stage) + args.tokens_at() + args.per_slot * first * kRowBytes;
+    at.advance(ring.slots);
+    if (args.whole) {
+      const Turn turn = walk.turn();
+      if (cluster == 1) {
+        load_pieces(share, &args.token[turn.lane], 0, 0, turn.k / kTurn, full, Keep::long_);
+      } else {
+        load_pieces_for_all(share, &args.token[turn.lane], 0, first, turn.k / kTurn, full, everyone,
+                            Keep::long_);
       }
-      load_tokens(args, ring, at.stage, turn, rank, cluster);
-      at.advance(args.stages);
-      if (++index == turns) let_next_kernel_begin();
-    });
-  }
-
-  __device__ static void release(const Ring& ring, int stage, int cluster) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    if (lane < cluster) barrier_arrive_at(&ring.empty[stage], static_cast<std::uint32_t>(lane));
-  }
-
-  __device__ static void steps(const Arguments<Epilogue>& args, const Ring& ring, int stage, int group, int s,
-                               Values& acc) {
-    constexpr std::uint64_t kWeightStep = k16_bytes(kWeight) >> 4,
-                            kTokenStep = k16_bytes(TileLayout::k_major) >> 4;
-    const std::uint64_t token =
-        tile_descriptor<TileLayout::k_major>(ring.token + stage * ring.layout.token_bytes, 0);
-#pragma unroll
-    for (int part = 0; part < kParts; ++part) {
-      const unsigned char* const rows =
-          ring.weight + stage * ring.layout.weight_bytes + (part * args.unit_rows + group * 64) * kRowBytes;
-      const std::uint64_t weight = tile_descriptor<kWeight>(rows, 32 * kRowBytes);
-      Step::step(acc[part], weight + s * kWeightStep, token + s * kTokenStep);
+      walk.advance_slot();
+      return;
+    }
+    for (int i = 0; i < turns; ++i, walk.advance()) {
+      const Turn turn = walk.turn();
+      unsigned char* const to = share + i * rows * kRowBytes;
+      if (cluster == 1) {
+        load_tile(to, &args.token[turn.lane], turn.k, 0, full, Keep::long_);
+      } else {
+        load_tile_for_all(to, &args.token[turn.lane], turn.k, first, full, everyone, Keep::long_);
+      }
     }
   }
 
-  // One leaf of every part: acc from +0, ascending in k.
-  __device__ static void contract(const Arguments<Epilogue>& args, const Ring& ring, RingPlace& at,
-                                  int length, int group, int cluster, Values& acc) {
-#pragma unroll
-    for (auto& part : acc) {
-#pragma unroll
-      for (float& value : part) value = 0.0f;
-      pin(part);
+  // Weights wait for room only; tokens also for whoever makes them.
+  template <class Wait>
+  __device__ static void produce(const Args& args, const Ring& ring, RingPlace& at, int rank, int cluster,
+                                 const Wait& wait) {
+    TurnWalk<Phase> weights(args, rank), tokens(args, rank);
+    RingPlace tokens_at = at;
+    int ahead = 0;
+    for (; ahead < ring.slots && weights.left > 0; ++ahead) load_weights(args, ring, at, weights);
+    wait();
+    for (; ahead > 0; --ahead) load_tokens(args, ring, tokens_at, tokens, cluster);
+    while (weights.left > 0) {
+      load_weights(args, ring, at, weights);
+      load_tokens(args, ring, tokens_at, tokens, cluster);
     }
-    const int rest = length % kTurn;
-    int before = -1;
+  }
+
+  // Where this lane finds its rows of the fragments in a slot, at turn 0 and step 0.
+  static constexpr int kTokenLoads = kTiles == 1 ? 1 : kTiles / 2;
+  struct LanePlaces {
+    std::uint32_t weight[Phase::kParts], token[kTokenLoads];
+    std::uint32_t weight_turn, token_turn;  // bytes from turn to turn
+    int weight_piece, token_piece;          // of the swizzle, where it changes with the step
+
+    __device__ LanePlaces(const Args& args, int row0, int token0, int cluster) {
+      const int lane = static_cast<int>(threadIdx.x) % 32, matrix = lane / 8, line = lane % 8;
+#pragma unroll
+      for (int part = 0; part < Phase::kParts; ++part) {
+        weight[part] = static_cast<std::uint32_t>(
+            Phase::kColumns ? row0 / 32 * args.chunk_bytes() + (matrix / 2 * 8 + line) * 64
+                            : part * args.part_bytes() + (row0 + lane % 16) * kRowBytes);
+        if (Phase::kColumns) weight[part] += column_piece(line, row0 % 32 / 8 + matrix % 2);
+      }
+      weight_turn = static_cast<std::uint32_t>(Phase::kColumns ? kTurn * 64 : args.unit_rows * kRowBytes);
+      weight_piece = lane / 16;
+      const int rows = kTokens / cluster;
+#pragma unroll
+      for (int load = 0; load < kTokenLoads; ++load) {
+        const int row = token0 + (kTiles == 1 ? 0 : load * 16 + matrix / 2 * 8) + line;
+        token[load] = static_cast<std::uint32_t>(
+            args.tokens_at() + row / rows * args.per_slot * rows * kRowBytes + row % rows * kRowBytes);
+      }
+      token_turn = static_cast<std::uint32_t>(rows * kRowBytes);
+      token_piece = kTiles == 1 ? matrix : matrix % 2;
+    }
+  };
+
+  // What a warp multiplies in `kSteps` k16 steps.
+  template <int kSteps>
+  struct Fragments {
+    std::uint32_t a[kSteps][Phase::kParts][4], b[kSteps][kTiles][2];
+
+    __device__ void load(std::uint32_t slot, int turn, const LanePlaces& places, int step0) {
+      const int lane = static_cast<int>(threadIdx.x) % 32;
+      const std::uint32_t weights = slot + static_cast<std::uint32_t>(turn) * places.weight_turn;
+      const std::uint32_t tokens = slot + static_cast<std::uint32_t>(turn) * places.token_turn;
+#pragma unroll
+      for (int s = 0; s < kSteps; ++s) {
+        const int step = step0 + s;
+#pragma unroll
+        for (int part = 0; part < Phase::kParts; ++part) {
+          const std::uint32_t at = weights + places.weight[part];
+          if constexpr (Phase::kColumns) {
+            load_matrices_transposed(a[s][part], at + static_cast<std::uint32_t>(step * 16 * 64));
+          } else {
+            load_matrices(a[s][part], at + k_major_piece(lane, step * 2 + places.weight_piece));
+          }
+        }
+      }
+      std::uint32_t four[4];
+      if constexpr (kTiles == 1) {  // two steps of eight tokens at once
+#pragma unroll
+        for (int s = 0; s < kSteps; s += 2) {
+          load_matrices(four,
+                        tokens + places.token[0] + k_major_piece(lane, (step0 + s) * 2 + places.token_piece));
+          b[s][0][0] = four[0], b[s][0][1] = four[1];
+          b[s + 1][0][0] = four[2], b[s + 1][0][1] = four[3];
+        }
+      } else {  // sixteen tokens of a step at once
+#pragma unroll
+        for (int s = 0; s < kSteps; ++s) {
+#pragma unroll
+          for (int tile = 0; tile < kTiles; tile += 2) {
+            load_matrices(four, tokens + places.token[tile / 2] +
+                                    k_major_piece(lane, (step0 + s) * 2 + places.token_piece));
+            b[s][tile][0] = four[0], b[s][tile][1] = four[1];
+            b[s][tile + 1][0] = four[2], b[s][tile + 1][1] = four[3];
+          }
+        }
+      }
+    }
+    // The first `count` steps: what follows belongs to the next leaf, or is +0.
+    __device__ void multiply(Values& acc, int count) const {
+#pragma unroll
+      for (int s = 0; s < kSteps; ++s) {
+        if (s >= count) break;
+#pragma unroll
+        for (int part = 0; part < Phase::kParts; ++part) {
+#pragma unroll
+          for (int tile = 0; tile < kTiles; ++tile)
+            mma_step(acc[part][tile], a[s][part], b[s][tile][0], b[s][tile][1]);
+        }
+      }
+    }
+  };
+
+  // The consumers' place in the ring, turn by turn.
+  struct Reader {
+    const Args& args;
+    const Ring& ring;
+    RingPlace& at;
+    int cluster, left;  // turns of this block that are still to come
+    int within = 0;     // turns of the slot
+
+    // The slot of the next turn, when it is there, and which turn of the slot that is; `done` is the slot
+    // that this turn is the last of, or -1.
+    __device__ std::uint32_t next(int& turn, int& done) {
+      if (within == 0) barrier_wait(&ring.full[at.stage], at.phase);
+      const std::uint32_t slot = shared_address(ring.slot(at.stage));
+      turn = within;
+      done = -1;
+      --left;
+      if (++within == args.per_slot || left == 0) {
+        done = at.stage;
+        at.advance(ring.slots);
+        within = 0;
+      }
+      return slot;
+    }
+    __device__ void release(int slot) const {
+      if (slot < 0) return;
+      __syncwarp();
+      const int lane = static_cast<int>(threadIdx.x) % 32;
+      if (lane < cluster) barrier_arrive_at(&ring.empty[slot], static_cast<std::uint32_t>(lane));
+    }
+  };
+
+  // One leaf: acc from +0, ascending in k. A narrow stage has a chain or two a warp, and the chain is what it
+  // waits for: the next turn's fragments are loaded before this turn is multiplied.
+  __device__ static void contract(Reader& reader, int length, bool active, const LanePlaces& places,
+                                  Values& acc) {
+    for_each_value(acc, [](int, float& value) { value = 0.0f; });
+    const int turns = (length + kTurn - 1) / kTurn;
+    const auto steps_of = [&](int turn) { return min(4, (length - turn * kTurn + 15) / 16); };
+    if constexpr (!Phase::kWide && kTiles <= 2) {
+      Fragments<4> first, second;
+      int first_done, second_done;
+      const auto fetch = [&](Fragments<4>& fragments, int& done) {
+        int turn;
+        const std::uint32_t slot = reader.next(turn, done);
+        if (active) fragments.load(slot, turn, places, 0);
+      };
+      const auto multiply = [&](const Fragments<4>& fragments, int turn, int done) {
+        if (active) fragments.multiply(acc, steps_of(turn));
+        reader.release(done);
+      };
+      fetch(first, first_done);
 #pragma unroll 1
-    for (int k = kTurn; k <= length; k += kTurn) {
-      barrier_wait(&ring.full[at.stage], at.phase);
-      wgmma_fence();
-#pragma unroll
-      for (int s = 0; s < kTurn / 16; ++s) steps(args, ring, at.stage, group, s, acc);
-      wgmma_commit();
-      wgmma_wait<1>();  // the turn before
-      if (before >= 0) release(ring, before, cluster);
-      before = at.stage;
-      at.advance(args.stages);
-    }
-    wgmma_wait<0>();
-#pragma unroll
-    for (auto& part : acc) pin(part);
-    if (before >= 0) release(ring, before, cluster);
-    if (rest == 0) return;
-    // The leaf ends inside this stage: what follows there belongs to the next leaf, or is +0.
-    barrier_wait(&ring.full[at.stage], at.phase);
+      for (int turn = 0;; turn += 2) {
+        if (turn + 1 < turns) fetch(second, second_done);
+        multiply(first, turn, first_done);
+        if (turn + 1 >= turns) break;
+        if (turn + 2 < turns) fetch(first, first_done);
+        multiply(second, turn + 1, second_done);
+        if (turn + 2 >= turns) break;
+      }
+    } else {
+      Fragments<2> fragments;
 #pragma unroll 1
-    for (int s = 0; s * 16 < rest; ++s) {
-      wgmma_fence();
-      steps(args, ring, at.stage, group, s, acc);
-      wgmma_commit();
-      wgmma_wait<0>();
+      for (int turn = 0; turn < turns; ++turn) {
+        int done, within;
+        const std::uint32_t slot = reader.next(within, done);
+        const int steps = steps_of(turn);
+        if (active) {
 #pragma unroll
-      for (auto& part : acc) pin(part);
+          for (int step = 0; step < 4; step += 2) {
+            fragments.load(slot, within, places, step);
+            fragments.multiply(acc, steps - step);
+          }
+        }
+        reader.release(done);
+      }
     }
-    release(ring, at.stage, cluster);
-    at.advance(args.stages);
   }
 
-  // A thread's pending nodes, in a scratch of the block's own.
   struct Stack {
     float* data;  // this thread's of level 0
     int height = 0;
-    static constexpr int kLevel = kParts * kRegisters * kConsumers;
-
     __device__ void push(const Values& acc) {
-      float* const to = data + height++ * kLevel;
-#pragma unroll
-      for (int part = 0; part < kParts; ++part) {
-#pragma unroll
-        for (int i = 0; i < kRegisters; ++i) to[(part * kRegisters + i) * kConsumers] = acc[part][i];
-      }
+      float* to = data + height++ * kValues * kConsumers;
+      for_each_value(acc, [&](int i, float value) { to[i * kConsumers] = value; });
     }
     template <class Combine>
     __device__ void pop(Values& acc, const Combine& combine) {
-      const float* const from = data + --height * kLevel;
-#pragma unroll
-      for (int part = 0; part < kParts; ++part) {
-#pragma unroll
-        for (int i = 0; i < kRegisters; ++i) {
-          acc[part][i] = combine(from[(part * kRegisters + i) * kConsumers], acc[part][i]);
-        }
-      }
+      const float* const from = data + --height * kValues * kConsumers;
+      for_each_value(acc, [&](int i, float& value) { value = combine(from[i * kConsumers], value); });
     }
   };
 
-  __device__ static void store(const Arguments<Epilogue>& args, const Values& acc, int unit, int group,
-                               int node) {
-    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
+  template <class AnyValues, class Body>
+  __device__ static void for_each_value(AnyValues& acc, const Body& body) {
 #pragma unroll
-    for (int i = 0; i < kRegisters; ++i) {
-      const int token = i / 4 * 8 + lane % 4 * 2 + i % 2,
-                row = group * 64 + warp * 16 + lane / 4 + i / 2 % 2 * 8;
-      const std::int64_t at = std::int64_t{unit} * args.unit_rows + row;
-      if (token >= args.tokens || row >= args.unit_rows || at >= args.rows) continue;
-      if constexpr (kParts == 2) {
-        args.epilogue.store(token, at, acc[0][i], acc[1][i]);
-      } else {
-        args.epilogue.store(token, at, acc[0][i], node);
+    for (int part = 0; part < Phase::kParts; ++part) {
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+        for (int v = 0; v < 4; ++v) body((part * kTiles + tile) * 4 + v, acc[part][tile][v]);
       }
     }
   }
 
-  __device__ static void consume(const Arguments<Epilogue>& args, const Ring& ring, int rank, int cluster) {
-    wait_for_kernels_before();
-    const int group = static_cast<int>(threadIdx.x) / 128;
-    RingPlace at;
+  __device__ static void store(const Args& args, const Values& acc, int unit, int row0, int token0,
+                               int node) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+      for (int v = 0; v < 4; ++v) {
+        const int token = token0 + tile * 8 + lane % 4 * 2 + v % 2, row = row0 + lane / 4 + v / 2 * 8;
+        const std::int64_t at = std::int64_t{unit} * args.unit_rows + row;
+        if (token >= args.tokens || row >= args.unit_rows || at >= args.rows) continue;
+        if constexpr (Phase::kParts == 2) {
+          args.epilogue.store(token, at, acc[0][tile][v], acc[1][tile][v]);
+        } else {
+          args.epilogue.store(token, at, acc[0][tile][v], node);
+        }
+      }
+    }
+  }
+
+  struct Rules {
+    bool bf16_nodes;
+    Precision lanes;
+  };
+
+  __device__ static void consume(const Args& args, const Ring& ring, RingPlace& at, int rank, int cluster,
+                                 float* pending, const Rules& rules) {
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    const int row0 = warp / kSplits * 16, token0 = warp % kSplits * kTiles * 8;
+    const bool active = row0 < args.unit_rows;
+    const LanePlaces places(args, row0, token0, cluster);
+    Stack stack{pending + threadIdx.x};
+    Values acc;
+    Reader reader{args, ring, at, cluster, TurnWalk<Phase>(args, rank).left};
 #pragma unroll 1
     for (int unit = static_cast<int>(blockIdx.x) - rank; unit < args.units;
          unit += static_cast<int>(gridDim.x)) {
-      Stack pending{args.pending + static_cast<std::int64_t>(blockIdx.x) * args.levels * Stack::kLevel +
-                    threadIdx.x};
-      Values acc;
+      int node = 0;
 #pragma unroll 1
-      for (int lane = 0; lane < kLanes; ++lane) {
-        int node = 0;
+      for (int turn = 0; turn < Phase::kLanes * args.leaves.count; ++turn) {
+        const bool last_lane = turn >= (Phase::kLanes - 1) * args.leaves.count;
+        const LeafStep leaf = args.leaves.step[turn % args.leaves.count];
+        contract(reader, leaf.length(), active, places, acc);
+        if (!active) continue;
+        if (rules.bf16_nodes)
+          for_each_value(acc, [](int, float& value) { value = numerics::rounded_bf16(value); });
 #pragma unroll 1
-        for (int i = 0; i < args.leaves.count; ++i) {
-          const LeafStep leaf = args.leaves.step[i];
-          contract(args, ring, at, leaf.length(), group, cluster, acc);
-          if (args.bf16_nodes) {
-#pragma unroll
-            for (auto& part : acc) {
-#pragma unroll
-              for (float& value : part) value = numerics::rounded_bf16(value);
-            }
-          }
-#pragma unroll 1
-          for (int merge = 0; merge < leaf.merges(); ++merge) {
-            pending.pop(acc,
-                        [&](float lower, float upper) { return as_node(args.bf16_nodes, lower + upper); });
-          }
-          if (!leaf.emits() || lane + 1 < kLanes) {
-            pending.push(acc);
-            continue;
-          }
-          if constexpr (kLanes == 2) {
-            pending.pop(acc, [&](float gate, float up) {
-              return args.lanes == Precision::bf16 ? numerics::rounded_bf16(gate) + numerics::rounded_bf16(up)
-                                                   : gate + up;
-            });
-          }
-          store(args, acc, unit + rank, group, node++);
+        for (int merge = 0; merge < leaf.merges(); ++merge) {
+          stack.pop(acc, [&](float lower, float upper) { return as_node(rules.bf16_nodes, lower + upper); });
         }
+        if (!leaf.emits() || !last_lane) {
+          stack.push(acc);
+          continue;
+        }
+        if constexpr (Phase::kLanes == 2) {
+          stack.pop(acc, [&](float gate, float up) {
+            return rules.lanes == Precision::bf16 ? numerics::rounded_bf16(gate) + numerics::rounded_bf16(up)
+                                                  : gate + up;
+          });
+        }
+        store(args, acc, unit + rank, row0, token0, node++);
       }
     }
-  }
-
-  __device__ static void run(const Arguments<Epilogue>& args, unsigned char* memory) {
-    const Ring ring = ring_of(args, memory);
-    const int rank = static_cast<int>(cluster_rank()), cluster = static_cast<int>(cluster_size());
-    if (threadIdx.x == kConsumers) {
-      for (int i = 0; i < 2; ++i) {
-        prefetch_map(&args.weight[i]);
-        prefetch_map(&args.token[i]);
-      }
-      for (int stage = 0; stage < args.stages; ++stage) {
-        barrier_init(&ring.full[stage], 1);
-        barrier_init(&ring.empty[stage], kGroups * 4 * cluster);
-      }
-      barrier_init_fence();
-    }
-    __syncthreads();
-    if (cluster > 1) cluster_sync();
-    if (threadIdx.x < kConsumers) {
-      consume(args, ring, rank, cluster);
-    } else if (threadIdx.x == kConsumers) {
-      produce(args, ring, rank, cluster);
-    }
-    __syncwarp();
-    if (cluster > 1) cluster_sync();  // nobody leaves while others may still write to it
   }
 };
 
-template <class Epilogue, int kTokens, int kGroups, int kLanes, TileLayout kWeight>
-__global__ void __launch_bounds__(kGroups * 128 + 32, 1)
-    stream_kernel(const __grid_constant__ Arguments<Epilogue> args) {
+template <class First, class Second, int kTokens>
+__global__ void __launch_bounds__(kThreads, 1)
+    stream_kernel(const __grid_constant__ Arguments<First, Second> args) {
+  constexpr bool kTwo = !std::is_same_v<Second, NoPhase>;
   extern __shared__ unsigned char memory[];
-  StreamKernel<Epilogue, kTokens, kGroups, kLanes, kWeight>::run(args, memory);
-}
-
-inline constexpr int kMostShared = 227 * 1024;
-
-// Calls body.template operator()<tokens, groups>() for the instance that a tuning names.
-template <class Body>
-void for_instance(int tokens, int groups, const Body& body) {
-  const auto with_groups = [&](auto count) {
-    if (groups == 1) {
-      body.template operator()<decltype(count)::value, 1>();
-    } else {
-      body.template operator()<decltype(count)::value, 2>();
+  unsigned char* const begin = memory + (1024 - (shared_address(memory) & 1023)) % 1024;
+  auto* const barriers = reinterpret_cast<std::uint64_t*>(begin + args.slots * args.slot_bytes);
+  const Ring ring{begin, args.slot_bytes, args.slots, barriers, barriers + kMostSlots};
+  const int rank = static_cast<int>(cluster_rank()), cluster = static_cast<int>(cluster_size());
+  const bool produces = threadIdx.x == kConsumers;
+  Meeting meeting{args.meeting, 0};
+  if (produces) {
+    for (int slot = 0; slot < args.slots; ++slot) {
+      barrier_init(&ring.full[slot], 1);
+      barrier_init(&ring.empty[slot], kConsumerWarps * cluster);
     }
-  };
-  switch (tokens) {
-    case 8:
-      return with_groups(std::integral_constant<int, 8>{});
-    case 16:
-      return with_groups(std::integral_constant<int, 16>{});
-    case 32:
-      return with_groups(std::integral_constant<int, 32>{});
-    case 64:
-      return with_groups(std::integral_constant<int, 64>{});
-    default:
-      return with_groups(std::integral_constant<int, 128>{});
+    barrier_init_fence();
   }
-}
+  if constexpr (kTwo) meeting.before = Meeting::read(args.meeting + 1);
+  __syncthreads();
+  if (cluster > 1) cluster_sync();
 
-template <class Epilogue, int kLanes, TileLayout kWeight>
-void prepare_kernels() {
-  for (const int tokens : {8, 16, 32, 64, 128}) {
-    for (const int groups : {1, 2}) {
-      for_instance(tokens, groups, [&]<int kTokens, int kGroups>() {
-        allow_shared_memory(stream_kernel<Epilogue, kTokens, kGroups, kLanes, kWeight>, kMostShared);
+  if (threadIdx.x < kConsumers) {
+    float* pending = reinterpret_cast<float*>(barriers + 2 * kMostSlots);
+    const bool in_shared = args.pending == nullptr;
+    const auto pending_of = [&](int values) {
+      return in_shared ? pending
+                       : args.pending + std::int64_t{blockIdx.x} * args.levels * values * kConsumers;
+    };
+    RingPlace at;
+    using FirstKernel = PhaseKernel<First, kTokens>;
+    wait_for_kernels_before();
+    FirstKernel::consume(args.first, ring, at, rank, cluster, pending_of(FirstKernel::kValues),
+                         {args.bf16_nodes, args.lanes});
+    if constexpr (kTwo) {
+      using SecondKernel = PhaseKernel<Second, kTokens>;
+      fence_for_copies();
+      __threadfence();
+      asm volatile("bar.sync 1, %0;" ::"n"(kConsumers) : "memory");
+      if (threadIdx.x == 0) meeting.arrive();
+      SecondKernel::consume(args.second, ring, at, rank, cluster, pending_of(SecondKernel::kValues),
+                            {args.bf16_nodes, args.lanes});
+    }
+  } else if (produces) {
+    RingPlace at;
+    PhaseKernel<First, kTokens>::produce(args.first, ring, at, rank, cluster,
+                                         [] { wait_for_kernels_before(); });
+    if constexpr (kTwo) {
+      PhaseKernel<Second, kTokens>::produce(args.second, ring, at, rank, cluster, [&] {
+        meeting.wait();
+        fence_for_copies();
       });
     }
+    let_next_kernel_begin();
   }
-}
-
-template <class Epilogue, int kLanes, TileLayout kWeight>
-void launch_stream(const StreamProblem& problem, const Epilogue& epilogue, const StreamTuning& tuning,
-                   const StreamResources& resources) {
-  constexpr int kParts = Epilogue::kParts;
-  Arguments<Epilogue> args{};
-  for (int i = 0; i < 2; ++i) {
-    const Operand& weight = problem.weight[kLanes == 2 || kParts == 2 ? i : 0];
-    const bool k_major = kWeight == TileLayout::k_major;
-    args.weight[i] = make_tensor_map(weight, problem.k, k_major ? 64 : 32, k_major ? tuning.rows : kTurn);
-    args.token[i] =
-        make_tensor_map(problem.token[kLanes == 2 ? i : 0], problem.k, 64, tuning.tokens / tuning.cluster);
-  }
-  args.leaves = problem.leaves->list<ShortLeafList>();
-  args.rows = problem.weight[0].outer;
-  args.tokens = static_cast<int>(problem.token[0].outer);
-  args.unit_rows = tuning.rows;
-  args.units = static_cast<int>((args.rows + tuning.rows - 1) / tuning.rows);
-  args.stages = tuning.stages;
-  args.pending = resources.pending;
-  args.levels = resources.levels;
-  args.bf16_nodes = problem.bf16_nodes;
-  args.lanes = problem.lanes_precision;
-  args.epilogue = epilogue;
-  const int resident = resources.device.blocks[tuning.cluster / 2];
-  const int blocks = std::min((args.units + tuning.cluster - 1) / tuning.cluster * tuning.cluster, resident);
-  const int groups = (tuning.rows + 63) / 64;
-  const int shared = ring_layout(kParts, tuning.rows, tuning.tokens, tuning.stages).bytes();
-  for_instance(tuning.tokens, groups, [&]<int kTokens, int kGroups>() {
-    launch(stream_kernel<Epilogue, kTokens, kGroups, kLanes, kWeight>,
-           {blocks, kGroups * 128 + 32, shared, tuning.cluster, resources.early}, resources.stream,
-           "contraction of few tokens", args);
-  });
+  __syncwarp();
+  if (cluster > 1) cluster_sync();  // nobody leaves while others may still write to it
 }
 
 }  // namespace samebits::engine::cuda::stream

@@ -1,6 +1,7 @@
-// Few tokens, leaf sm90: the weights are read once, at the speed of the memory, and the tokens are the narrow
-// operand of wgmma. Every multiprocessor has its own rows of the weights and contracts them whole, leaf after
-// leaf, so no sum crosses blocks and a contract without leaves costs the same.
+// Few tokens, leaf sm90: the weights are read once, at the speed of the memory. Every multiprocessor has its
+// own rows of the weights and contracts them whole, leaf after leaf, so no sum crosses blocks and a contract
+// without leaves costs the same. Two stages that follow each other are one launch: the weights of the second
+// are on their way while the first ends.
 #pragma once
 
 #include "engine/cuda/contraction.hpp"
@@ -18,16 +19,6 @@ struct StreamProblem {
   int lanes = 1;
   std::int64_t k = 0;
   const Leaves* leaves = nullptr;
-  bool bf16_nodes = false;
-  Precision lanes_precision = Precision::f32;
-};
-
-// What a launch may choose; no bit depends on it.
-struct StreamTuning {
-  int tokens = 8;   // columns of the narrow operand: 8, 16, 32, 64 or 128
-  int rows = 32;    // of the weights, a block
-  int cluster = 1;  // blocks that share the loads of the tokens
-  int stages = 4;   // of the ring
 };
 
 // How many blocks can be resident as clusters of 1, 2 and 4.
@@ -39,21 +30,38 @@ struct StreamDevice {
 StreamDevice prepare_stream();
 
 bool stream_serves(const StreamProblem& problem, int levels);
-StreamTuning choose_stream(const StreamProblem& problem, const StreamDevice& device);
+
+// Bytes of pending nodes: `levels` of every resident block.
+std::size_t stream_pending_bytes(int multiprocessors, int levels);
+inline constexpr std::size_t kStreamBarrierBytes = 8;  // zero before the first launch
 
 struct StreamResources {
   StreamDevice device;
   float* pending = nullptr;
   int levels = 0;
+  unsigned* barrier = nullptr;  // where the blocks of two stages meet
+  bool bf16_nodes = false;
+  Precision lanes_precision = Precision::f32;
   cudaStream_t stream = nullptr;
-  bool early = false;  // may begin before the kernel in front has ended: the weights are not its results
 };
 
-// `target` is the result's: rows are tokens.
+// The activation's share of a stage.
+struct StreamActivation {
+  Swiglu kind = Swiglu::one;
+  const float* sigma = nullptr;
+};
+
+// Targets are the results': rows are tokens.
 void stream_store(const StreamProblem& problem, const Target& target, const StreamResources& resources);
-void stream_gate_up(const StreamProblem& problem, const GateUp& stage, Swiglu kind, const float* sigma,
+void stream_gate_up(const StreamProblem& problem, const GateUp& stage, const StreamActivation& activation,
                     const StreamResources& resources);
-void stream_d_act(const StreamProblem& problem, const DAct& stage, Swiglu kind, const float* sigma,
+void stream_d_act(const StreamProblem& problem, const DAct& stage, const StreamActivation& activation,
                   const StreamResources& resources);
+void stream_gate_up_down(const StreamProblem& gate_up, const GateUp& stage, const StreamProblem& down,
+                         const Target& target, const StreamActivation& activation,
+                         const StreamResources& resources);
+void stream_d_act_hidden(const StreamProblem& d_act, const DAct& stage, const StreamProblem& d_hidden,
+                         const Target& target, const StreamActivation& activation,
+                         const StreamResources& resources);
 
 }  // namespace samebits::engine::cuda

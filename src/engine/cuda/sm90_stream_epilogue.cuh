@@ -9,6 +9,7 @@ namespace samebits::engine::cuda::stream {
 
 struct StoreElement {
   static constexpr int kParts = 1;
+  static constexpr bool kActivates = false;
   Target target;  // rows are tokens
   __device__ void store(int token, std::int64_t row, float value, int node) const {
     store_node(target, token * target.row_stride + row * target.col_stride + node * target.node_stride,
@@ -19,6 +20,7 @@ struct StoreElement {
 // bf16 matrices [tokens, I] whose columns are neighbours.
 struct ActivateElement {
   static constexpr int kParts = 2;
+  static constexpr bool kActivates = true;
   std::uint16_t *gate, *up, *act;
   std::int64_t gate_stride, up_stride, act_stride;
   const float* sigma;
@@ -35,6 +37,7 @@ struct ActivateElement {
 
 struct GradientElement {
   static constexpr int kParts = 1;
+  static constexpr bool kActivates = true;
   const std::uint16_t *gate, *up;
   std::uint16_t *d_gate, *d_up;
   std::int64_t gate_stride, up_stride, d_gate_stride, d_up_stride;

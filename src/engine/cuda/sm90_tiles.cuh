@@ -20,8 +20,9 @@ inline constexpr int kLeftBytes = kRows * kTurn * 2;
 
 constexpr int right_bytes(int width) { return width * kTurn * 2; }
 constexpr int stages_for(int width) { return width == 256 ? 4 : 6; }
-constexpr int shared_bytes(int width) {
-  return 1024 + stages_for(width) * (kLeftBytes + right_bytes(width)) + 16 * stages_for(width);
+constexpr int shared_bytes(int width, bool sigma) {
+  return 1024 + stages_for(width) * (kLeftBytes + right_bytes(width)) + 16 * stages_for(width) +
+         (sigma ? SigmaCache::kBytes : 0);
 }
 
 template <class Epilogue>
@@ -92,13 +93,14 @@ struct TileKernel {
   struct Ring {
     unsigned char *left, *right;
     std::uint64_t *full, *empty;
+    float* sigma;
   };
 
   __device__ static Ring ring_of(unsigned char* memory) {
     auto* const left = memory + (1024 - (shared_address(memory) & 1023)) % 1024;
     auto* const right = left + kStages * kLeftBytes;
     auto* const full = reinterpret_cast<std::uint64_t*>(right + kStages * kRightBytes);
-    return {left, right, full, full + kStages};
+    return {left, right, full, full + kStages, reinterpret_cast<float*>(full + 2 * kStages)};
   }
 
   // Operand tiles of one stage; the right one in equal parts by the blocks of the cluster, each for all of
@@ -177,8 +179,9 @@ struct TileKernel {
 #pragma unroll
     for (float& value : acc) value = 0.0f;
     pin(acc);
-    // Each warpgroup waits for its own turn; meanwhile the other's steps keep the tensor cores busy.
+    // One turn is in the tensor cores while the next is issued: both warpgroups would else pause together.
     const int rest = length % kTurn;
+    int before = -1;
 #pragma unroll 1
     for (int k = kTurn; k <= length; k += kTurn) {
       barrier_wait(&ring.full[at.stage], at.phase);
@@ -187,11 +190,14 @@ struct TileKernel {
 #pragma unroll
       for (int s = 0; s < kTurn / 16; ++s) Step::step(acc, a + s * kLeftStep, b + s * kRightStep);
       wgmma_commit();
-      wgmma_wait<0>();
-      pin(acc);
-      release(ring, at.stage, cluster);
+      wgmma_wait<1>();
+      if (before >= 0) release(ring, before, cluster);
+      before = at.stage;
       at.advance(kStages);
     }
+    wgmma_wait<0>();
+    pin(acc);
+    if (before >= 0) release(ring, before, cluster);
     if (rest == 0) return;
     // The leaf ends inside this stage: what follows there belongs to the next leaf, or is +0.
     barrier_wait(&ring.full[at.stage], at.phase);
@@ -213,6 +219,8 @@ struct TileKernel {
     const int group = static_cast<int>(threadIdx.x) / 128 - 1;  // 64 rows of the tile
     const std::uint64_t left = tile_descriptor<kLeft>(ring.left + group * 64 * kTurn * 2, 64 * kTurn * 2);
     const std::uint64_t right = tile_descriptor<kRight>(ring.right, 64 * kTurn * 2);
+    SigmaCache cache;
+    if constexpr (Epilogue::kSigma) cache = {ring.sigma, args.epilogue.sigma};
     RingPlace at;
     for (int tile = static_cast<int>(blockIdx.x) / cluster; tile < walk.total();
          tile += static_cast<int>(gridDim.x) / cluster) {
@@ -250,7 +258,7 @@ struct TileKernel {
                                                    : gate + up;
             });
           }
-          args.epilogue.store(acc, place, node++);
+          args.epilogue.store(acc, place, node++, cache);
         }
       }
     }
@@ -270,6 +278,7 @@ struct TileKernel {
         prefetch_map(&args.right[i]);
       }
     }
+    if constexpr (Epilogue::kSigma) SigmaCache::fill(ring.sigma, args.epilogue.sigma, kThreads);
     __syncthreads();
     cluster_sync();
     wait_for_kernels_before();
@@ -297,8 +306,8 @@ __global__ void __launch_bounds__(kThreads, 1) tile_kernel(const __grid_constant
 
 template <class Epilogue, int kLanes, TileLayout kLeft, TileLayout kRight>
 void prepare_kernels() {
-  allow_shared_memory(tile_kernel<Epilogue, 256, kLanes, kLeft, kRight>, shared_bytes(256));
-  allow_shared_memory(tile_kernel<Epilogue, 128, kLanes, kLeft, kRight>, shared_bytes(128));
+  allow_shared_memory(tile_kernel<Epilogue, 256, kLanes, kLeft, kRight>, shared_bytes(256, Epilogue::kSigma));
+  allow_shared_memory(tile_kernel<Epilogue, 128, kLanes, kLeft, kRight>, shared_bytes(128, Epilogue::kSigma));
 }
 
 template <class Epilogue, int kWidth, int kLanes, TileLayout kLeft, TileLayout kRight>
@@ -326,8 +335,8 @@ void launch_width(const TileProblem& problem, const Epilogue& epilogue, int clus
   args.epilogue = epilogue;
   const int clusters = std::min(args.row_groups * args.col_tiles, resources.multiprocessors / cluster);
   launch(tile_kernel<Epilogue, kWidth, kLanes, kLeft, kRight>,
-         {clusters * cluster, kThreads, shared_bytes(kWidth), cluster, resources.early}, resources.stream,
-         "contraction in tiles", args);
+         {clusters * cluster, kThreads, shared_bytes(kWidth, Epilogue::kSigma), cluster, resources.early},
+         resources.stream, "contraction in tiles", args);
 }
 
 template <class Epilogue, int kLanes, TileLayout kLeft, TileLayout kRight>

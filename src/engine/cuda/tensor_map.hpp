@@ -16,4 +16,8 @@ inline bool is_k_major(const Operand& operand) { return operand.k_stride == 1; }
 // over inner * 2 bytes: 128 or 64.
 CUtensorMap make_tensor_map(const Operand& operand, std::int64_t k, int inner, int rows);
 
+// The same matrix as pieces of 64 k (k-major) or of 32 columns, so that one copy brings several: boxes of
+// `pieces` pieces of `rows` rows, piece behind piece. The sizes must be whole pieces.
+CUtensorMap make_piece_map(const Operand& operand, std::int64_t k, int rows, int pieces);
+
 }  // namespace samebits::engine::cuda

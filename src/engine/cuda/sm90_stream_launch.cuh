@@ -1,0 +1,123 @@
+// From problems to a launch of sm90_stream.cuh.
+#pragma once
+
+#include <utility>
+
+#include "engine/cuda/sm90_stream.cuh"
+#include "engine/cuda/sm90_stream_tuning.hpp"
+
+namespace samebits::engine::cuda::stream {
+
+inline constexpr int kMostShared = 227 * 1024;
+
+using Down = Phase<StoreElement, 1, false, false>;
+using Hidden = Phase<StoreElement, 2, true, false>;
+using HiddenLane = Phase<StoreElement, 1, true, false>;
+using Activate = Phase<ActivateElement, 1, false, true>;
+using Gradient = Phase<GradientElement, 1, true, true>;
+
+// body.template operator()<tokens>() for the instance of that many columns.
+template <class Body>
+void for_tokens(int tokens, const Body& body) {
+  switch (tokens) {
+    case 8:
+      return body.template operator()<8>();
+    case 16:
+      return body.template operator()<16>();
+    case 32:
+      return body.template operator()<32>();
+    case 64:
+      return body.template operator()<64>();
+    default:
+      return body.template operator()<128>();
+  }
+}
+
+template <class First, class Second>
+void prepare_kernels() {
+  for (const int tokens : {8, 16, 32, 64, 128}) {
+    for_tokens(tokens, [&]<int kTokens>() {
+      allow_shared_memory(stream_kernel<First, Second, kTokens>, kMostShared);
+    });
+  }
+}
+
+inline int turns_of(const Leaves& leaves) {
+  int turns = 0;
+  for (const LeafStep leaf : leaves.steps()) turns += (leaf.length() + kTurn - 1) / kTurn;
+  return turns;
+}
+
+template <class Phase, int kTokens>
+PhaseShape shape_of(const StreamProblem& problem) {
+  PhaseShape shape;
+  shape.rows = problem.weight[0].outer;
+  shape.parts = Phase::kParts;
+  shape.columns = Phase::kColumns;
+  shape.most_rows = Phase::most_rows(kTokens);
+  shape.values = PhaseKernel<Phase, kTokens>::kValues;
+  shape.pending = problem.leaves->levels() + Phase::kLanes - 1;
+  shape.turns = turns_of(*problem.leaves);
+  shape.whole = shape.turns * kTurn == problem.k && (!Phase::kColumns || shape.rows % 32 == 0);
+  return shape;
+}
+
+template <class Phase>
+void fill(PhaseArguments<Phase>& args, const StreamProblem& problem, const typename Phase::Epilogue& epilogue,
+          const PhaseShape& shape, const PhaseTuning& tuning, int token_rows) {
+  args.whole = shape.whole;
+  for (int i = 0; i < 2; ++i) {
+    const Operand& weight = problem.weight[Phase::kLanes == 2 || Phase::kParts == 2 ? i : 0];
+    const Operand& token = problem.token[Phase::kLanes == 2 ? i : 0];
+    if (shape.whole) {
+      args.weight[i] = Phase::kColumns
+                           ? make_piece_map(weight, problem.k, kTurn * tuning.per_slot, tuning.rows / 32)
+                           : make_piece_map(weight, problem.k, tuning.rows, tuning.per_slot);
+      args.token[i] = make_piece_map(token, problem.k, token_rows, tuning.per_slot);
+    } else {
+      args.weight[i] = Phase::kColumns ? make_tensor_map(weight, problem.k, 32, kTurn)
+                                       : make_tensor_map(weight, problem.k, kTurn, tuning.rows);
+      args.token[i] = make_tensor_map(token, problem.k, kTurn, token_rows);
+    }
+  }
+  args.leaves = problem.leaves->template list<ShortLeafList>();
+  args.rows = problem.weight[0].outer;
+  args.tokens = static_cast<int>(problem.token[0].outer);
+  args.units = tuning.units;
+  args.unit_rows = tuning.rows;
+  args.per_slot = tuning.per_slot;
+  args.axis_turns = shape.turns;
+  args.epilogue = epilogue;
+}
+
+template <class First, class Second = NoPhase>
+void launch_stream(const StreamProblem& first, const typename First::Epilogue& first_epilogue,
+                   const StreamProblem& second, const typename Second::Epilogue& second_epilogue,
+                   const StreamResources& resources) {
+  constexpr bool kTwo = !std::is_same_v<Second, NoPhase>;
+  for_tokens(token_columns(first.token[0].outer), [&]<int kTokens>() {
+    const PhaseShape first_shape = shape_of<First, kTokens>(first);
+    PhaseShape second_shape;
+    if constexpr (kTwo) second_shape = shape_of<Second, kTokens>(second);
+    const StreamTuning tuning =
+        choose_stream(kTokens, first_shape, kTwo ? &second_shape : nullptr, resources.device);
+    Arguments<First, Second> args{};
+    fill<First>(args.first, first, first_epilogue, first_shape, tuning.first, kTokens / tuning.cluster);
+    if constexpr (kTwo)
+      fill<Second>(args.second, second, second_epilogue, second_shape, tuning.second,
+                   kTokens / tuning.cluster);
+    args.slots = tuning.slots;
+    args.slot_bytes = tuning.slot_bytes;
+    args.pending = tuning.shared_pending ? nullptr : resources.pending;
+    args.levels = resources.levels;
+    args.bf16_nodes = resources.bf16_nodes;
+    args.lanes = resources.lanes_precision;
+    args.meeting = resources.barrier;
+    LaunchShape shape{tuning.blocks, kThreads, tuning.shared_bytes, tuning.cluster};
+    shape.together = kTwo;
+    shape.early = !kTwo && !First::Epilogue::kActivates;
+    launch(stream_kernel<First, Second, kTokens>, shape, resources.stream, "contraction of few tokens", args);
+  });
+}
+
+}  // namespace samebits::engine::cuda::stream

@@ -30,6 +30,17 @@ __device__ inline std::uint32_t canonical_word(std::uint32_t word) {
   return canonical(half_of(word, 0)) | canonical(half_of(word, 1)) << 16;
 }
 
+// Edges of the matrix, odd placements and NaN take a loop over a copy in local memory: written out like the
+// plain path, they would take its registers.
+template <int kRegisters>
+struct Copied {
+  float value[kRegisters];
+  __device__ explicit Copied(const float (&acc)[kRegisters]) {
+#pragma unroll
+    for (int i = 0; i < kRegisters; ++i) value[i] = acc[i];
+  }
+};
+
 // Whether any value of the warp is a NaN.
 template <int kRegisters>
 __device__ bool warp_has_nan(const float (&acc)[kRegisters]) {
@@ -81,29 +92,34 @@ struct ThreadRows {
     }
   }
   // Columns 32 quad .. + 8 of a row.
+  template <bool kVectors>
   __device__ void store(int half, int quad, const std::uint32_t (&word)[4]) const {
     std::uint16_t* const to = row[half] + quad * 32;
-    if (vectors) {
+    if constexpr (kVectors) {
       *reinterpret_cast<uint4*>(to) = make_uint4(word[0], word[1], word[2], word[3]);
-      return;
-    }
+    } else {
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (quad * 32 + i < inside[half]) to[i] = half_of(word[i / 2], i % 2);
+      for (int i = 0; i < 8; ++i) {
+        if (quad * 32 + i < inside[half]) to[i] = half_of(word[i / 2], i % 2);
+      }
     }
   }
+  template <bool kVectors>
   __device__ void load(int half, int quad, std::uint32_t (&word)[4]) const {
     const std::uint16_t* const from = row[half] + quad * 32;
-    if (vectors) {
-      const uint4 four = __ldg(reinterpret_cast<const uint4*>(from));
-      word[0] = four.x, word[1] = four.y, word[2] = four.z, word[3] = four.w;
-      return;
-    }
+    if constexpr (kVectors) {  // where it is written: moved further ahead, it would hold registers that are
+                               // not there
+      asm volatile("ld.global.nc.v4.u32 {%0,%1,%2,%3}, [%4];"
+                   : "=r"(word[0]), "=r"(word[1]), "=r"(word[2]), "=r"(word[3])
+                   : "l"(from)
+                   : "memory");
+    } else {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) word[i] = 0;
+      for (int i = 0; i < 4; ++i) word[i] = 0;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      if (quad * 32 + i < inside[half]) word[i / 2] |= std::uint32_t{from[i]} << i % 2 * 16;
+      for (int i = 0; i < 8; ++i) {
+        if (quad * 32 + i < inside[half]) word[i / 2] |= std::uint32_t{from[i]} << i % 2 * 16;
+      }
     }
   }
 };
@@ -125,15 +141,15 @@ inline bool has_aligned_rows(const ConstView& view) {
 
 // The eight columns 32 quad + 8 (lane % 4) .. of one of the thread's rows, rounded: those of part `part` of a
 // tile whose parts (gate and up) lie side by side.
-template <int kParts, int kRegisters>
-__device__ void eight_of(const float (&acc)[kRegisters], int part, int quad, int half, bool nan,
+template <int kParts, bool kNan, int kRegisters>
+__device__ void eight_of(const float (&acc)[kRegisters], int part, int quad, int half,
                          std::uint32_t (&word)[4]) {
   constexpr int kPart = kRegisters / kParts;  // registers: half its columns
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int at = part * kPart + (quad * 4 + i) * 4 + half * 2;
     word[i] = pack_pair(acc[at], acc[at + 1]);
-    if (nan) word[i] = canonical_word(word[i]);
+    if (kNan) word[i] = canonical_word(word[i]);
   }
   trade_in_quad(word);
 }
@@ -149,21 +165,30 @@ struct StoreEpilogue {
   __device__ void store(const float (&acc)[kRegisters], const TilePlace& place, int node,
                         const SigmaCache&) const {
     if (target.f32) return store_f32(acc, place, node);
-    const bool nan = warp_has_nan(acc);
     auto* const data = static_cast<std::uint16_t*>(target.data) + node * target.node_stride;
     const ThreadRows to(data, target.row_stride, place, kRegisters * 2, aligned);
-#pragma unroll
-    for (int quad = 0; quad < kRegisters / 16; ++quad) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        std::uint32_t word[4];
-        eight_of<1>(acc, 0, quad, half, nan, word);
-        to.store(half, quad, word);
-      }
+    if (to.vectors && !warp_has_nan(acc)) {
+      store_bf16<true>(acc, to);
+    } else {
+      store_bf16<false>(Copied(acc).value, to);
     }
   }
 
  private:
+  // `kPlain`: a whole tile without a NaN, which nothing branches for.
+  template <bool kPlain, int kRegisters>
+  __device__ static void store_bf16(const float (&acc)[kRegisters], const ThreadRows& to) {
+#pragma unroll(kPlain ? kRegisters / 16 : 1)
+    for (int quad = 0; quad < kRegisters / 16; ++quad) {
+#pragma unroll(kPlain ? 2 : 1)
+      for (int half = 0; half < 2; ++half) {
+        std::uint32_t word[4];
+        eight_of<1, !kPlain>(acc, 0, quad, half, word);
+        to.store<kPlain>(half, quad, word);
+      }
+    }
+  }
+
   template <int kRegisters>
   __device__ void store_f32(const float (&acc)[kRegisters], const TilePlace& place, int node) const {
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
@@ -186,97 +211,100 @@ struct StoreEpilogue {
 };
 
 // G, U and A from the two parts of a tile.
+template <Swiglu kKind>
 struct ActivateEpilogue {
   static constexpr int kParts = 2;
   static constexpr bool kSigma = true;
   Rows gate, up, act;
   const float* sigma = nullptr;
-  Swiglu kind = Swiglu::one;
   bool keep = true;  // G and U are wanted
   bool aligned = false;
 
   template <int kRegisters>
   __device__ void store(const float (&acc)[kRegisters], const TilePlace& place, int,
                         const SigmaCache& cache) const {
-    if (kind == Swiglu::two) {
-      store_as<Swiglu::two>(acc, place, cache);
+    const ThreadRows to_act = act.of(place, kRegisters, aligned),
+                     to_gate = gate.of(place, kRegisters, aligned), to_up = up.of(place, kRegisters, aligned);
+    const bool plain = to_act.vectors && !warp_has_nan(acc);
+    if (plain) {
+      store_as<true>(acc, to_gate, to_up, to_act, cache);
     } else {
-      store_as<Swiglu::one>(acc, place, cache);
+      store_as<false>(Copied(acc).value, to_gate, to_up, to_act, cache);
     }
   }
 
  private:
-  template <Swiglu kKind, int kRegisters>
-  __device__ void store_as(const float (&acc)[kRegisters], const TilePlace& place,
-                           const SigmaCache& cache) const {
-    const bool nan = warp_has_nan(acc);
-    const ThreadRows to_act = act.of(place, kRegisters, aligned),
-                     to_gate = gate.of(place, kRegisters, aligned), to_up = up.of(place, kRegisters, aligned);
-#pragma unroll
+  template <bool kPlain, int kRegisters>
+  __device__ void store_as(const float (&acc)[kRegisters], const ThreadRows& to_gate, const ThreadRows& to_up,
+                           const ThreadRows& to_act, const SigmaCache& cache) const {
+#pragma unroll(kPlain ? kRegisters / 32 : 1)
     for (int quad = 0; quad < kRegisters / 32; ++quad) {
-#pragma unroll
+#pragma unroll(kPlain ? 2 : 1)
       for (int half = 0; half < 2; ++half) {
         std::uint32_t g[4], u[4], a[4];
-        eight_of<2>(acc, 0, quad, half, nan, g);
-        eight_of<2>(acc, 1, quad, half, nan, u);
+        eight_of<2, !kPlain>(acc, 0, quad, half, g);
+        eight_of<2, !kPlain>(acc, 1, quad, half, u);
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           const std::uint16_t low = half_of(g[i], 0), high = half_of(g[i], 1);
           a[i] = std::uint32_t{numerics::swiglu(kKind, low, half_of(u[i], 0), cache.of(low))} |
                  std::uint32_t{numerics::swiglu(kKind, high, half_of(u[i], 1), cache.of(high))} << 16;
         }
-        to_act.store(half, quad, a);
+        to_act.store<kPlain>(half, quad, a);
         if (!keep) continue;
-        to_gate.store(half, quad, g);
-        to_up.store(half, quad, u);
+        to_gate.store<kPlain>(half, quad, g);
+        to_up.store<kPlain>(half, quad, u);
       }
     }
   }
 };
 
 // dG and dU from dA, G and U. G and U of the next columns are on their way while these are worked on.
+template <Swiglu kKind>
 struct GradientEpilogue {
   static constexpr int kParts = 1;
   static constexpr bool kSigma = true;
   Rows gate, up, d_gate, d_up;
   const float* sigma = nullptr;
-  Swiglu kind = Swiglu::one;
   bool aligned = false;
 
   template <int kRegisters>
   __device__ void store(const float (&acc)[kRegisters], const TilePlace& place, int,
                         const SigmaCache& cache) const {
-    if (kind == Swiglu::two) {
-      store_as<Swiglu::two>(acc, place, cache);
+    constexpr int kWidth = kRegisters * 2;
+    const Places places{gate.of(place, kWidth, aligned), up.of(place, kWidth, aligned),
+                        d_gate.of(place, kWidth, aligned), d_up.of(place, kWidth, aligned)};
+    const bool plain = places.gate.vectors && !warp_has_nan(acc);
+    if (plain) {
+      store_as<true>(acc, places, cache);
     } else {
-      store_as<Swiglu::one>(acc, place, cache);
+      store_as<false>(Copied(acc).value, places, cache);
     }
   }
 
  private:
-  template <Swiglu kKind, int kRegisters>
-  __device__ void store_as(const float (&acc)[kRegisters], const TilePlace& place,
+  struct Places {
+    ThreadRows gate, up, d_gate, d_up;
+  };
+
+  template <bool kPlain, int kRegisters>
+  __device__ void store_as(const float (&acc)[kRegisters], const Places& places,
                            const SigmaCache& cache) const {
-    constexpr int kWidth = kRegisters * 2, kPieces = kRegisters / 8;  // quads and halves
-    const bool nan = warp_has_nan(acc);
-    const ThreadRows from_gate = gate.of(place, kWidth, aligned), from_up = up.of(place, kWidth, aligned),
-                     to_gate = d_gate.of(place, kWidth, aligned), to_up = d_up.of(place, kWidth, aligned);
-    constexpr int kAhead = 2;
+    constexpr int kPieces = kRegisters / 8, kAhead = kPlain ? 2 : 0;  // quads and halves
     std::uint32_t g[kAhead + 1][4], u[kAhead + 1][4];
+    const auto fetch = [&](int piece) {
+      places.gate.template load<kPlain>(piece % 2, piece / 2, g[piece % (kAhead + 1)]);
+      places.up.template load<kPlain>(piece % 2, piece / 2, u[piece % (kAhead + 1)]);
+    };
 #pragma unroll
-    for (int piece = 0; piece < kAhead; ++piece) {
-      from_gate.load(piece % 2, piece / 2, g[piece]);
-      from_up.load(piece % 2, piece / 2, u[piece]);
-    }
-#pragma unroll
+    for (int piece = 0; piece < kAhead; ++piece) fetch(piece);
+#pragma unroll(kPlain ? kPieces : 1)
     for (int piece = 0; piece < kPieces; ++piece) {
-      const int next = piece + kAhead, slot = piece % (kAhead + 1);
-      if (next < kPieces) {
-        from_gate.load(next % 2, next / 2, g[next % (kAhead + 1)]);
-        from_up.load(next % 2, next / 2, u[next % (kAhead + 1)]);
-      }
+      asm volatile("" ::: "memory");
+      if (piece + kAhead < kPieces) fetch(piece + kAhead);
+      const int slot = piece % (kAhead + 1);
       std::uint32_t d[4], dg[4], du[4];
-      eight_of<1>(acc, 0, piece / 2, piece % 2, nan, d);
+      eight_of<1, !kPlain>(acc, 0, piece / 2, piece % 2, d);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         numerics::SwigluGradient both[2];
@@ -289,8 +317,8 @@ struct GradientEpilogue {
         dg[i] = std::uint32_t{both[0].gate} | std::uint32_t{both[1].gate} << 16;
         du[i] = std::uint32_t{both[0].up} | std::uint32_t{both[1].up} << 16;
       }
-      to_gate.store(piece % 2, piece / 2, dg);
-      to_up.store(piece % 2, piece / 2, du);
+      places.d_gate.template store<kPlain>(piece % 2, piece / 2, dg);
+      places.d_up.template store<kPlain>(piece % 2, piece / 2, du);
     }
   }
 };

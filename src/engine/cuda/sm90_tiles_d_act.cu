@@ -5,19 +5,32 @@ namespace samebits::engine::cuda {
 
 using enum TileLayout;
 
-void prepare_d_act_tiles() { tiles::prepare_kernels<GradientEpilogue, 1, k_major, mn64>(); }
+namespace {
+
+template <Swiglu kKind>
+void launch_as(const TileProblem& problem, const DAct& stage, const float* sigma, const TileTuning& tuning,
+               const TileResources& resources) {
+  const bool aligned = has_aligned_rows(stage.gate) && has_aligned_rows(stage.up) &&
+                       has_aligned_rows(stage.d_gate) && has_aligned_rows(stage.d_up);
+  const GradientEpilogue<kKind> epilogue{
+      rows_of(stage.gate), rows_of(stage.up), rows_of(stage.d_gate), rows_of(stage.d_up), sigma, aligned};
+  tiles::launch_tiles<GradientEpilogue<kKind>, 1, k_major, mn64>(problem, epilogue, tuning, resources);
+}
+
+}  // namespace
+
+void prepare_d_act_tiles() {
+  tiles::prepare_kernels<GradientEpilogue<Swiglu::one>, 1, k_major, mn64>();
+  tiles::prepare_kernels<GradientEpilogue<Swiglu::two>, 1, k_major, mn64>();
+}
 
 void tiles_d_act(const TileProblem& problem, const DAct& stage, Swiglu kind, const float* sigma,
                  const TileTuning& tuning, const TileResources& resources) {
-  const GradientEpilogue epilogue{rows_of(stage.gate),
-                                  rows_of(stage.up),
-                                  rows_of(stage.d_gate),
-                                  rows_of(stage.d_up),
-                                  sigma,
-                                  kind,
-                                  has_aligned_rows(stage.gate) && has_aligned_rows(stage.up) &&
-                                      has_aligned_rows(stage.d_gate) && has_aligned_rows(stage.d_up)};
-  tiles::launch_tiles<GradientEpilogue, 1, k_major, mn64>(problem, epilogue, tuning, resources);
+  if (kind == Swiglu::two) {
+    launch_as<Swiglu::two>(problem, stage, sigma, tuning, resources);
+  } else {
+    launch_as<Swiglu::one>(problem, stage, sigma, tuning, resources);
+  }
 }
 
 }  // namespace samebits::engine::cuda

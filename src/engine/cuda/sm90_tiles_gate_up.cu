@@ -5,19 +5,32 @@ namespace samebits::engine::cuda {
 
 using enum TileLayout;
 
-void prepare_gate_up_tiles() { tiles::prepare_kernels<ActivateEpilogue, 1, k_major, k_major>(); }
+namespace {
+
+template <Swiglu kKind>
+void launch_as(const TileProblem& problem, const GateUp& stage, const float* sigma, const TileTuning& tuning,
+               const TileResources& resources) {
+  const bool aligned =
+      has_aligned_rows(stage.gate_out) && has_aligned_rows(stage.up_out) && has_aligned_rows(stage.act);
+  const ActivateEpilogue<kKind> epilogue{
+      rows_of(stage.gate_out), rows_of(stage.up_out), rows_of(stage.act), sigma, stage.keep, aligned};
+  tiles::launch_tiles<ActivateEpilogue<kKind>, 1, k_major, k_major>(problem, epilogue, tuning, resources);
+}
+
+}  // namespace
+
+void prepare_gate_up_tiles() {
+  tiles::prepare_kernels<ActivateEpilogue<Swiglu::one>, 1, k_major, k_major>();
+  tiles::prepare_kernels<ActivateEpilogue<Swiglu::two>, 1, k_major, k_major>();
+}
 
 void tiles_gate_up(const TileProblem& problem, const GateUp& stage, Swiglu kind, const float* sigma,
                    const TileTuning& tuning, const TileResources& resources) {
-  const ActivateEpilogue epilogue{
-      rows_of(stage.gate_out),
-      rows_of(stage.up_out),
-      rows_of(stage.act),
-      sigma,
-      kind,
-      stage.keep,
-      has_aligned_rows(stage.gate_out) && has_aligned_rows(stage.up_out) && has_aligned_rows(stage.act)};
-  tiles::launch_tiles<ActivateEpilogue, 1, k_major, k_major>(problem, epilogue, tuning, resources);
+  if (kind == Swiglu::two) {
+    launch_as<Swiglu::two>(problem, stage, sigma, tuning, resources);
+  } else {
+    launch_as<Swiglu::one>(problem, stage, sigma, tuning, resources);
+  }
 }
 
 }  // namespace samebits::engine::cuda

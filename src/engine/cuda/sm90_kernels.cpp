@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/cuda/sm90_outer.hpp"
 #include "engine/cuda/tensor_map.hpp"
 
 namespace samebits::engine::cuda::sm90_leaf {
@@ -46,6 +47,7 @@ Kernels::Kernels(const Problem& problem, const CudaDeviceState& device, int leve
       levels_(std::min(levels + 1, kMostLevels)) {  // and the root of dX's first lane
   const DeviceScope scope(device.index());
   prepare_tiles();
+  prepare_outer();
   stream_device_ = prepare_stream();
   pending_ = DeviceBuffer(device.index(), std::max(tile_pending_bytes(multiprocessors_, levels_),
                                                    stream_pending_bytes(multiprocessors_, levels_)));
@@ -137,6 +139,10 @@ bool Kernels::contract(const Contraction& problem, cudaStream_t stream) {
   const StreamProblem narrow{{right}, {left}, 1, problem.k, problem.leaves};
   if (is_k_major(left) && streams(narrow)) {
     stream_store(narrow, problem.target, stream_resources(stream));
+    return true;
+  }
+  if (outer_serves(problem)) {
+    contract_outer(problem, stream);
     return true;
   }
   const TileProblem tiles = tiles_of(narrow);

@@ -214,21 +214,23 @@ struct PhaseKernel {
       }
     }
     // The first `count` steps: what follows belongs to the next leaf, or is +0.
-    __device__ void multiply(Values& acc, int count) const {
+    __device__ void multiply(Values& acc, int count = kSteps) const {
 #pragma unroll
       for (int s = 0; s < kSteps; ++s) {
-        if (s >= count) break;
+        if (s < count) multiply_step(acc, s);
+      }
+    }
+    __device__ void multiply_step(Values& acc, int s) const {
 #pragma unroll
-        for (int part = 0; part < Phase::kParts; ++part) {
+      for (int part = 0; part < Phase::kParts; ++part) {
 #pragma unroll
-          for (int tile = 0; tile < kTiles; ++tile)
-            mma_step(acc[part][tile], a[s][part], b[s][tile][0], b[s][tile][1]);
-        }
+        for (int tile = 0; tile < kTiles; ++tile)
+          mma_step(acc[part][tile], a[s][part], b[s][tile][0], b[s][tile][1]);
       }
     }
   };
 
-  // The consumers' place in the ring, turn by turn.
+  // The consumers' place in the ring.
   struct Reader {
     const Args& args;
     const Ring& ring;
@@ -236,74 +238,79 @@ struct PhaseKernel {
     int cluster, left;  // turns of this block that are still to come
     int within = 0;     // turns of the slot
 
-    // The slot of the next turn, when it is there, and which turn of the slot that is; `done` is the slot
-    // that this turn is the last of, or -1.
-    __device__ std::uint32_t next(int& turn, int& done) {
-      if (within == 0) barrier_wait(&ring.full[at.stage], at.phase);
-      const std::uint32_t slot = shared_address(ring.slot(at.stage));
-      turn = within;
-      done = -1;
-      --left;
-      if (++within == args.per_slot || left == 0) {
-        done = at.stage;
-        at.advance(ring.slots);
-        within = 0;
-      }
-      return slot;
-    }
-    __device__ void release(int slot) const {
-      if (slot < 0) return;
+    __device__ std::uint32_t slot() const { return shared_address(ring.slot(at.stage)); }
+    __device__ void wait() const { barrier_wait(&ring.full[at.stage], at.phase); }
+    __device__ void release() {
       __syncwarp();
       const int lane = static_cast<int>(threadIdx.x) % 32;
-      if (lane < cluster) barrier_arrive_at(&ring.empty[slot], static_cast<std::uint32_t>(lane));
+      if (lane < cluster) barrier_arrive_at(&ring.empty[at.stage], static_cast<std::uint32_t>(lane));
+      at.advance(ring.slots);
+      within = 0;
     }
   };
 
-  // One leaf: acc from +0, ascending in k. A narrow stage has a chain or two a warp, and the chain is what it
-  // waits for: the next turn's fragments are loaded before this turn is multiplied.
+  // How many steps are loaded at once: registers allow the more the fewer tokens a warp has.
+  static constexpr int kSteps = Phase::kParts * kTiles <= 4 ? 4 : 2;
+
+  // All turns of a whole slot, written out: with few tokens a warp has one chain of steps, and what stands
+  // between them is what the block waits for.
+  template <int kTurns>
+  __device__ static void multiply_slot(std::uint32_t slot, const LanePlaces& places, Values& acc) {
+#pragma unroll
+    for (int turn = 0; turn < kTurns; ++turn) {
+#pragma unroll
+      for (int step = 0; step < 4; step += kSteps) {
+        Fragments<kSteps> fragments;
+        fragments.load(slot, turn, places, step);
+        fragments.multiply(acc);
+      }
+    }
+  }
+
+  // One leaf: acc from +0, ascending in k.
   __device__ static void contract(Reader& reader, int length, bool active, const LanePlaces& places,
                                   Values& acc) {
     for_each_value(acc, [](int, float& value) { value = 0.0f; });
-    const int turns = (length + kTurn - 1) / kTurn;
-    const auto steps_of = [&](int turn) { return min(4, (length - turn * kTurn + 15) / 16); };
-    if constexpr (!Phase::kWide && kTiles <= 2) {
-      Fragments<4> first, second;
-      int first_done, second_done;
-      const auto fetch = [&](Fragments<4>& fragments, int& done) {
-        int turn;
-        const std::uint32_t slot = reader.next(turn, done);
-        if (active) fragments.load(slot, turn, places, 0);
-      };
-      const auto multiply = [&](const Fragments<4>& fragments, int turn, int done) {
-        if (active) fragments.multiply(acc, steps_of(turn));
-        reader.release(done);
-      };
-      fetch(first, first_done);
+    const Args& args = reader.args;
+    if (args.whole) {
+      const int slots = length / (kTurn * args.per_slot);
 #pragma unroll 1
-      for (int turn = 0;; turn += 2) {
-        if (turn + 1 < turns) fetch(second, second_done);
-        multiply(first, turn, first_done);
-        if (turn + 1 >= turns) break;
-        if (turn + 2 < turns) fetch(first, first_done);
-        multiply(second, turn + 1, second_done);
-        if (turn + 2 >= turns) break;
-      }
-    } else {
-      Fragments<2> fragments;
-#pragma unroll 1
-      for (int turn = 0; turn < turns; ++turn) {
-        int done, within;
-        const std::uint32_t slot = reader.next(within, done);
-        const int steps = steps_of(turn);
+      for (int i = 0; i < slots; ++i) {
+        reader.wait();
         if (active) {
-#pragma unroll
-          for (int step = 0; step < 4; step += 2) {
-            fragments.load(slot, within, places, step);
-            fragments.multiply(acc, steps - step);
+          const std::uint32_t slot = reader.slot();
+          switch (args.per_slot) {
+            case 1:
+              multiply_slot<1>(slot, places, acc);
+              break;
+            case 2:
+              multiply_slot<2>(slot, places, acc);
+              break;
+            case 3:
+              multiply_slot<3>(slot, places, acc);
+              break;
+            default:
+              multiply_slot<4>(slot, places, acc);
+              break;
           }
         }
-        reader.release(done);
+        reader.release();
       }
+      return;
+    }
+#pragma unroll 1
+    for (int left = length; left > 0; left -= kTurn) {
+      if (reader.within == 0) reader.wait();
+      if (active) {
+#pragma unroll 1
+        for (int step = 0; step < 4; step += 2) {
+          Fragments<2> fragments;
+          fragments.load(reader.slot(), reader.within, places, step);
+          fragments.multiply(acc, (left + 15) / 16 - step);
+        }
+      }
+      --reader.left;
+      if (++reader.within == args.per_slot || reader.left == 0) reader.release();
     }
   }
 

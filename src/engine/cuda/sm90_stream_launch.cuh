@@ -1,6 +1,7 @@
 // From problems to a launch of sm90_stream.cuh.
 #pragma once
 
+#include <numeric>
 #include <utility>
 
 #include "engine/cuda/sm90_stream.cuh"
@@ -16,8 +17,9 @@ using HiddenLane = Phase<StoreElement, 1, true, false>;
 using Activate = Phase<ActivateElement, 1, false, true>;
 using Gradient = Phase<GradientElement, 1, true, true>;
 
-// body.template operator()<tokens>() for the instance of that many columns.
-template <class Body>
+// body.template operator()<tokens>() for the instance of that many columns. Stages of many rows a block are
+// made for 64 tokens at most: beyond, their products take longer than the read, and tiles serve.
+template <class First, class Body>
 void for_tokens(int tokens, const Body& body) {
   switch (tokens) {
     case 8:
@@ -29,22 +31,33 @@ void for_tokens(int tokens, const Body& body) {
     case 64:
       return body.template operator()<64>();
     default:
-      return body.template operator()<128>();
+      if constexpr (!First::kWide) body.template operator()<128>();
   }
 }
 
 template <class First, class Second>
 void prepare_kernels() {
   for (const int tokens : {8, 16, 32, 64, 128}) {
-    for_tokens(tokens, [&]<int kTokens>() {
+    for_tokens<First>(tokens, [&]<int kTokens>() {
       allow_shared_memory(stream_kernel<First, Second, kTokens>, kMostShared);
     });
   }
 }
 
-inline int turns_of(const Leaves& leaves) {
-  int turns = 0;
-  for (const LeafStep leaf : leaves.steps()) turns += (leaf.length() + kTurn - 1) / kTurn;
+// Turns of 64 k along an axis, and the most that every leaf has a multiple of; 0 when some leaf has no whole
+// turns.
+struct AxisTurns {
+  int count = 0, common = 0;
+};
+inline AxisTurns turns_of(const Leaves& leaves) {
+  AxisTurns turns;
+  bool whole = true;
+  for (const LeafStep leaf : leaves.steps()) {
+    turns.count += (leaf.length() + kTurn - 1) / kTurn;
+    turns.common = std::gcd(turns.common, leaf.length() / kTurn);
+    whole = whole && leaf.length() % kTurn == 0;
+  }
+  if (!whole) turns.common = 0;
   return turns;
 }
 
@@ -57,19 +70,20 @@ PhaseShape shape_of(const StreamProblem& problem) {
   shape.most_rows = Phase::most_rows(kTokens);
   shape.values = PhaseKernel<Phase, kTokens>::kValues;
   shape.pending = problem.leaves->levels() + Phase::kLanes - 1;
-  shape.turns = turns_of(*problem.leaves);
-  shape.whole = shape.turns * kTurn == problem.k && (!Phase::kColumns || shape.rows % 32 == 0);
+  const AxisTurns turns = turns_of(*problem.leaves);
+  shape.turns = turns.count;
+  shape.common_turns = !Phase::kColumns || shape.rows % 32 == 0 ? turns.common : 0;
   return shape;
 }
 
 template <class Phase>
 void fill(PhaseArguments<Phase>& args, const StreamProblem& problem, const typename Phase::Epilogue& epilogue,
           const PhaseShape& shape, const PhaseTuning& tuning, int token_rows) {
-  args.whole = shape.whole;
+  args.whole = shape.common_turns > 0;
   for (int i = 0; i < 2; ++i) {
     const Operand& weight = problem.weight[Phase::kLanes == 2 || Phase::kParts == 2 ? i : 0];
     const Operand& token = problem.token[Phase::kLanes == 2 ? i : 0];
-    if (shape.whole) {
+    if (args.whole) {
       args.weight[i] = Phase::kColumns
                            ? make_piece_map(weight, problem.k, kTurn * tuning.per_slot, tuning.rows / 32)
                            : make_piece_map(weight, problem.k, tuning.rows, tuning.per_slot);
@@ -95,7 +109,7 @@ void launch_stream(const StreamProblem& first, const typename First::Epilogue& f
                    const StreamProblem& second, const typename Second::Epilogue& second_epilogue,
                    const StreamResources& resources) {
   constexpr bool kTwo = !std::is_same_v<Second, NoPhase>;
-  for_tokens(token_columns(first.token[0].outer), [&]<int kTokens>() {
+  for_tokens<First>(token_columns(first.token[0].outer), [&]<int kTokens>() {
     const PhaseShape first_shape = shape_of<First, kTokens>(first);
     PhaseShape second_shape;
     if constexpr (kTwo) second_shape = shape_of<Second, kTokens>(second);

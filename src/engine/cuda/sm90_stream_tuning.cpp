@@ -41,8 +41,8 @@ PhaseTuning tune(const PhaseShape& shape, int tokens, int blocks) {
   tuning.rows = rows_of(shape, blocks);
   const int turn_bytes = (shape.parts * tuning.rows + tokens) * kRowBytes;
   tuning.per_slot = std::clamp(kSlotGoal / turn_bytes, 1, kMostPieces);
-  // A copy that brings a whole slot must not pass the end of the axis.
-  while (shape.whole && shape.turns % tuning.per_slot != 0) --tuning.per_slot;
+  // A slot that one copy brings ends no later than its leaf.
+  while (shape.common_turns > 0 && shape.common_turns % tuning.per_slot != 0) --tuning.per_slot;
   tuning.slot_bytes = tuning.per_slot * turn_bytes;
   tuning.units = static_cast<int>(ceil_div(shape.rows, tuning.rows));
   return tuning;

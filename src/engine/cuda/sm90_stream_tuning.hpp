@@ -16,7 +16,8 @@ struct PhaseShape {
   int values = 0;         // of a thread
   int pending = 0;        // most pending nodes
   int turns = 0;          // of 64 k along the axis
-  bool whole = false;     // all turns are full, and follow each other in k: one copy may bring several
+  int common_turns =
+      0;  // every leaf has a multiple of them, and one copy may bring several; 0: some leaf has part of one
 };
 
 struct PhaseTuning {

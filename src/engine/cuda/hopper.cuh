@@ -109,6 +109,12 @@ __device__ inline void load_pieces_for_all(void* to, const CUtensorMap* map, int
       "l"(static_cast<std::uint64_t>(keep))
       : "memory");
 }
+// Into L2 only.
+__device__ inline void prefetch_pieces(const CUtensorMap* map, int x, int y, int z) {
+  asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global [%0, {%1, %2, %3}];" ::"l"(map), "r"(x), "r"(y),
+               "r"(z)
+               : "memory");
+}
 __device__ inline void prefetch_map(const CUtensorMap* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }

@@ -142,7 +142,7 @@ bool Kernels::contract(const Contraction& problem, cudaStream_t stream) {
     return true;
   }
   if (outer_serves(problem)) {
-    contract_outer(problem, stream);
+    contract_outer(problem, multiprocessors_, stream);
     return true;
   }
   const TileProblem tiles = tiles_of(narrow);

@@ -14,6 +14,6 @@ bool outer_serves(const Contraction& problem);
 // Once on every device, before a launch.
 void prepare_outer();
 
-void contract_outer(const Contraction& problem, cudaStream_t stream);
+void contract_outer(const Contraction& problem, int multiprocessors, cudaStream_t stream);
 
 }  // namespace samebits::engine::cuda

@@ -93,6 +93,19 @@ struct PhaseKernel {
     }
   }
 
+  // A whole slot of weights into L2.
+  __device__ static void prefetch_weights(const Args& args, TurnWalk<Phase>& walk) {
+    const Turn turn = walk.turn();
+    if constexpr (Phase::kColumns) {
+      prefetch_pieces(&args.weight[turn.lane], 0, turn.k, turn.row / 32);
+    } else {
+      for (int part = 0; part < Phase::kParts; ++part) {
+        prefetch_pieces(&args.weight[Phase::kParts == 2 ? part : turn.lane], 0, turn.row, turn.k / kTurn);
+      }
+    }
+    walk.advance_slot();
+  }
+
   // Every block of a cluster brings its share of the tokens, for all turns of the slot, to all of them.
   __device__ static void load_tokens(const Args& args, const Ring& ring, RingPlace& at, TurnWalk<Phase>& walk,
                                      int cluster) {
@@ -123,7 +136,9 @@ struct PhaseKernel {
     }
   }
 
-  // Weights wait for room only; tokens also for whoever makes them.
+  // Weights wait for room only; tokens also for whoever makes them: wait(idle), where idle() fetches what
+  // comes after the ring into L2 as long as there is something to fetch, so that the memory does not rest
+  // while blocks wait.
   template <class Wait>
   __device__ static void produce(const Args& args, const Ring& ring, RingPlace& at, int rank, int cluster,
                                  const Wait& wait) {
@@ -131,7 +146,14 @@ struct PhaseKernel {
     RingPlace tokens_at = at;
     int ahead = 0;
     for (; ahead < ring.slots && weights.left > 0; ++ahead) load_weights(args, ring, at, weights);
-    wait();
+    TurnWalk<Phase> beyond = weights;
+    int prefetched = 0;
+    wait([&] {
+      if (!args.whole || beyond.left <= 0 || prefetched == kMostPrefetched) return false;
+      ++prefetched;
+      prefetch_weights(args, beyond);
+      return true;
+    });
     for (; ahead > 0; --ahead) load_tokens(args, ring, tokens_at, tokens, cluster);
     while (weights.left > 0) {
       load_weights(args, ring, at, weights);
@@ -451,10 +473,12 @@ __global__ void __launch_bounds__(kThreads, 1)
   } else if (produces) {
     RingPlace at;
     PhaseKernel<First, kTokens>::produce(args.first, ring, at, rank, cluster,
-                                         [] { wait_for_kernels_before(); });
+                                         [](const auto&) { wait_for_kernels_before(); });
     if constexpr (kTwo) {
-      PhaseKernel<Second, kTokens>::produce(args.second, ring, at, rank, cluster, [&] {
-        meeting.wait();
+      PhaseKernel<Second, kTokens>::produce(args.second, ring, at, rank, cluster, [&](const auto& idle) {
+        while (!meeting.is_over()) {
+          if (!idle()) __nanosleep(20);
+        }
         fence_for_copies();
       });
     }

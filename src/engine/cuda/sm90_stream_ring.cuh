@@ -10,6 +10,7 @@ namespace samebits::engine::cuda::stream {
 inline constexpr int kTurn = 64;  // k
 inline constexpr int kRowBytes = kTurn * 2;
 inline constexpr int kMostSlots = 16;
+inline constexpr int kMostPrefetched = 10;  // slots of a block that go ahead of the ring, into L2
 inline constexpr int kConsumerWarps = 12;
 inline constexpr int kConsumers = kConsumerWarps * 32;
 inline constexpr int kThreads = kConsumers + 32;  // and the producer's warp
@@ -101,9 +102,7 @@ struct Meeting {
     __threadfence();
     atomicAdd(counters + 1, 1u);
   }
-  __device__ void wait() const {
-    while (read(counters + 1) == before) __nanosleep(20);
-  }
+  __device__ bool is_over() const { return read(counters + 1) != before; }
 };
 
 // Writes of this thread are seen by copy engines; and what others have written, by this thread's copies.

@@ -91,10 +91,11 @@ CUDA_MUTANTS = {
         "src/engine/cuda/sm90_tiles.cuh", "                                                   : gate + up;",
         "                                                   : numerics::rounded_bf16(gate) + up;"),
     "cuda: sm90 stream, last k group of a leaf dropped": (
-        "src/engine/cuda/sm90_stream.cuh", "for (int s = 0; s * 16 < rest; ++s) {", "for (int s = 0; s * 16 + 16 < rest; ++s) {"),
+        "src/engine/cuda/sm90_stream.cuh", "fragments.multiply(acc, (left + 15) / 16 - step);",
+        "fragments.multiply(acc, left / 16 - step);"),
     "cuda: sm90 stream, a lane rounded first": (
-        "src/engine/cuda/sm90_stream.cuh", "                                                   : gate + up;",
-        "                                                   : numerics::rounded_bf16(gate) + up;"),
+        "src/engine/cuda/sm90_stream.cuh", "                                                  : gate + up;",
+        "                                                  : numerics::rounded_bf16(gate) + up;"),
     "cuda: fma nodes rounded in f32 trees": (
         "src/engine/cuda/fma_words.cuh", "        word[i] = __float_as_uint(acc[i]);",
         "        word[i] = __float_as_uint(numerics::rounded_bf16(acc[i]));"),

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -146,6 +147,9 @@ class Engine {
   // Any strides; same shape and dtype; between the host and this device, or within it. Moves bits, rounds
   // nothing. A copy that touches host memory is done on return.
   virtual void copy(const View& to, const ConstView& from, Queue queue) = 0;
+
+  // Cover nodes that one finish takes: the operator gathers operands where there would be more.
+  virtual int most_finish_nodes() const { return std::numeric_limits<int>::max(); }
 
   virtual OwnedQueue make_queue() {
     return {nullptr, [](void*) {}};

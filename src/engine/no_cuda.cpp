@@ -7,7 +7,7 @@ namespace samebits {
 std::shared_ptr<engine::Engine> make_cuda_engine(const CudaEngineOptions&) {
   throw Error(
       ErrorCode::environment,
-      "this build has no cuda engine: build where nvcc 12.4 or newer is found (cmake -DSAMEBITS_CUDA=ON)");
+      "this build has no cuda engine: build where nvcc 12.5 or newer is found (cmake -DSAMEBITS_CUDA=ON)");
 }
 
 CudaStatus cuda_status() {

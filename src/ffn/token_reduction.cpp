@@ -41,6 +41,7 @@ TokenReduction::TokenReduction(const PlanOptions& options, Ranks& ranks, engine:
     // As many nodes as one row of the widest result may have; with more, tokens are gathered.
     most_nodes_ =
         std::max<std::int64_t>(2 * ranks.cp, static_cast<std::int64_t>(kCoverBytes / node_bytes_) / widest);
+    most_nodes_ = std::min<std::int64_t>(most_nodes_, engine.most_finish_nodes());
     const std::size_t bytes = std::max(kCoverBytes, checked_bytes(widest, most_nodes_, node_bytes_));
     send_ = workspace.take(bytes);
     receive_ = workspace.take(bytes);

@@ -32,7 +32,7 @@ struct Target {
 };
 
 // Pending nodes of the tiles in flight: f32, private to the thread that wrote them.
-// Slot s (a resident block) and level l hold kTileElements values each.
+// A resident block has a slot of `levels` levels, a tile's values each.
 struct Pending {
   float* data = nullptr;
   int slots = 0;

@@ -34,6 +34,7 @@ CudaBlock::CudaBlock(const Problem& problem, std::shared_ptr<const CudaDeviceSta
                 "the cuda engine runs contracts whose leaf is fma or sm90; gfx942 runs on the cpu engine");
   }
   for (const numerics::AxisTree* tree : {&problem.hidden, &problem.intermediate, &problem.tokens}) {
+    if (tree == &problem.tokens && !problem.backward) continue;  // forward contracts over no tokens
     leaves_.reserve(*tree);
     levels_ = std::max(levels_, leaves_.levels());
   }

@@ -40,6 +40,7 @@ CudaDeviceState::CudaDeviceState(int index) : index_(index) {
   sigma_ = DeviceBuffer(index, table.size() * sizeof(float));
   check(cudaMemcpy(sigma_.data(), table.data(), sigma_.bytes(), cudaMemcpyHostToDevice),
         "copying the table of sigma");
+  check(cudaStreamSynchronize(nullptr), "copying the table of sigma");
 }
 
 }  // namespace samebits::engine::cuda

@@ -16,6 +16,13 @@ namespace {
 void free_device(void* data) { static_cast<void>(cudaFree(data)); }
 void destroy_stream(void* stream) { static_cast<void>(cudaStreamDestroy(static_cast<cudaStream_t>(stream))); }
 
+// Whether the runtime's two-dimensional copy takes it: rows that do not overlap, and are not too far apart.
+bool is_pitched(const ConstView& view) {
+  constexpr std::int64_t kMostPitch = (std::int64_t{1} << 31) - 1;  // bytes
+  return view.rows_packed() && (view.rows <= 1 || (view.row_stride >= view.cols &&
+                                                   view.row_stride <= kMostPitch / std::int64_t{4}));
+}
+
 class CudaEngine final : public Engine {
  public:
   explicit CudaEngine(int device) : state_(std::make_shared<CudaDeviceState>(device)) {}
@@ -40,7 +47,7 @@ class CudaEngine final : public Engine {
     const bool to_host = to.device.space == MemorySpace::host,
                from_host = from.device.space == MemorySpace::host;
     if (!to_host && !from_host) {
-      if (to.rows_packed() && from.rows_packed()) {
+      if (is_pitched(to) && is_pitched(from)) {
         copy_rows(to, from, cudaMemcpyDeviceToDevice, stream);
       } else {
         copy_strided(to, from, stream);
@@ -53,6 +60,8 @@ class CudaEngine final : public Engine {
     copy_rows(to, from, cudaMemcpyDefault, stream);
     check(cudaStreamSynchronize(stream), "copying between host and device");
   }
+
+  int most_finish_nodes() const override { return kMostFinishNodes; }
 
   OwnedQueue make_queue() override {
     const DeviceScope scope(state_->index());

@@ -64,8 +64,7 @@ __global__ void gradient_kernel(Swiglu kind, const float* sigma, Plane<const Bf1
   });
 }
 
-// Nodes of a finish, in a kernel's parameters: most covers have a handful.
-constexpr int kMostFinishNodes = 512;
+// Most covers have a handful of nodes.
 constexpr int kMostPending = 24;
 struct FinishList {
   int count = 0;

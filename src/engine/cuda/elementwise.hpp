@@ -17,6 +17,9 @@ void activate_gradient(const Contract& contract, const float* sigma, const Const
                        const ConstView& gate, const ConstView& up, const View& d_gate, const View& d_up,
                        cudaStream_t stream);
 
+// Nodes of a finish travel in a kernel's parameters.
+inline constexpr int kMostFinishNodes = 512;
+
 // `f32_nodes`: nodes are stored as f32 whatever the contract's node type.
 void finish(const Contract& contract, const Finish& stage, bool f32_nodes, cudaStream_t stream);
 

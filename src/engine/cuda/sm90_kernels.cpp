@@ -30,6 +30,15 @@ StreamProblem problem_of(const DHidden& stage, const Leaves& leaves) {
           &leaves};
 }
 
+// What epilogues read and write: neighbouring columns are neighbours in memory.
+bool has_packed_rows(const GateUp& stage) {
+  return stage.gate_out.rows_packed() && stage.up_out.rows_packed() && stage.act.rows_packed();
+}
+bool has_packed_rows(const DAct& stage) {
+  return stage.gate.rows_packed() && stage.up.rows_packed() && stage.d_gate.rows_packed() &&
+         stage.d_up.rows_packed();
+}
+
 bool all_k_major(const Operand& first, const Operand& second) {
   return is_k_major(first) && is_k_major(second);
 }
@@ -53,6 +62,8 @@ Kernels::Kernels(const Problem& problem, const CudaDeviceState& device, int leve
                                                    stream_pending_bytes(multiprocessors_, levels_)));
   barrier_ = DeviceBuffer(device.index(), kStreamBarrierBytes);
   check(cudaMemset(barrier_.data(), 0, barrier_.bytes()), "clearing the meeting place of blocks");
+  check(cudaStreamSynchronize(nullptr),
+        "clearing the meeting place of blocks");  // other streams do not wait for it
 }
 
 StreamResources Kernels::stream_resources(cudaStream_t stream) const {
@@ -86,7 +97,7 @@ TileProblem Kernels::tiles_of(const StreamProblem& problem) const {
 
 bool Kernels::gate_up(const GateUp& stage, const Leaves& hidden, cudaStream_t stream) {
   const StreamProblem problem = problem_of(stage, hidden_, hidden);
-  if (stage.act.empty() || !is_k_major(problem.token[0]) ||
+  if (stage.act.empty() || !has_packed_rows(stage) || !is_k_major(problem.token[0]) ||
       !all_k_major(problem.weight[0], problem.weight[1]))
     return false;
   if (stage.act.rows <= kMostWide && streams(problem)) {
@@ -103,7 +114,8 @@ bool Kernels::gate_up(const GateUp& stage, const Leaves& hidden, cudaStream_t st
 
 bool Kernels::d_act(const DAct& stage, const Leaves& hidden, cudaStream_t stream) {
   const StreamProblem problem = problem_of(stage, hidden_, hidden);
-  if (stage.d_up.empty() || !is_k_major(problem.token[0]) || problem.weight[0].outer_stride != 1)
+  if (stage.d_up.empty() || !has_packed_rows(stage) || !is_k_major(problem.token[0]) ||
+      problem.weight[0].outer_stride != 1)
     return false;
   if (stage.d_up.rows <= kMostWide && streams(problem)) {
     stream_d_act(problem, stage, activation(), stream_resources(stream));
@@ -119,7 +131,10 @@ bool Kernels::d_act(const DAct& stage, const Leaves& hidden, cudaStream_t stream
 
 bool Kernels::d_hidden(const DHidden& stage, const Leaves& intermediate, cudaStream_t stream) {
   const StreamProblem problem = problem_of(stage, intermediate);
-  if (stage.dx.empty() || !all_by_columns(problem.weight[0], problem.weight[1])) return false;
+  if (stage.dx.empty() || !all_k_major(problem.token[0], problem.token[1]) ||
+      !all_by_columns(problem.weight[0], problem.weight[1])) {
+    return false;
+  }
   if (streams(problem)) {
     stream_store(problem, target_of_view(stage.dx), stream_resources(stream));
     return true;
@@ -156,7 +171,8 @@ bool Kernels::contract(const Contraction& problem, cudaStream_t stream) {
 bool Kernels::gate_up_down(const GateUp& first, const Leaves& hidden, const Down& second,
                            const Leaves& intermediate, const Target& target, cudaStream_t stream) {
   const StreamProblem gate_up = problem_of(first, hidden_, hidden), down = problem_of(second, intermediate);
-  if (first.act.empty() || second.down.rows == 0 || first.act.rows > kMostWide) return false;
+  if (first.act.empty() || !has_packed_rows(first) || second.down.rows == 0 || first.act.rows > kMostWide)
+    return false;
   if (!all_k_major(gate_up.weight[0], gate_up.weight[1]) || !is_k_major(down.weight[0])) return false;
   if (!streams(gate_up) || !streams(down)) return false;
   stream_gate_up_down(gate_up, first, down, target, activation(), stream_resources(stream));
@@ -166,7 +182,7 @@ bool Kernels::gate_up_down(const GateUp& first, const Leaves& hidden, const Down
 bool Kernels::d_act_hidden(const DAct& first, const Leaves& hidden, const DHidden& second,
                            const Leaves& intermediate, cudaStream_t stream) {
   const StreamProblem d_act = problem_of(first, hidden_, hidden), d_hidden = problem_of(second, intermediate);
-  if (first.d_up.empty() || second.dx.empty() || first.d_up.rows > kMostWide ||
+  if (first.d_up.empty() || !has_packed_rows(first) || second.dx.empty() || first.d_up.rows > kMostWide ||
       d_act.weight[0].outer_stride != 1)
     return false;
   if (!all_by_columns(d_hidden.weight[0], d_hidden.weight[1]) || !streams(d_act) || !streams(d_hidden))

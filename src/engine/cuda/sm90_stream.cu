@@ -42,10 +42,10 @@ bool stream_serves(const StreamProblem& problem, int levels) {
     for (const Operand* operand : {&problem.weight[i], &problem.token[i]}) {
       if (operand->data != nullptr && !is_mappable(*operand, problem.k)) return false;
     }
+    if (problem.token[i].data != nullptr && !is_k_major(problem.token[i])) return false;
   }
-  return problem.token[0].outer <= kStreamTokens && is_k_major(problem.token[0]) &&
-         problem.leaves->fits_short() && problem.leaves->count() > 0 &&
-         problem.leaves->levels() + problem.lanes - 1 <= levels;
+  return problem.token[0].outer <= kStreamTokens && problem.leaves->fits_short() &&
+         problem.leaves->count() > 0 && problem.leaves->levels() + problem.lanes - 1 <= levels;
 }
 
 // A thread has at most 64 values.

@@ -129,7 +129,6 @@ void launch_stream(const StreamProblem& first, const typename First::Epilogue& f
     args.meeting = resources.barrier;
     LaunchShape shape{tuning.blocks, kThreads, tuning.shared_bytes, tuning.cluster};
     shape.together = kTwo;
-    shape.early = !kTwo && !First::Epilogue::kActivates;
     launch(stream_kernel<First, Second, kTokens>, shape, resources.stream, "contraction of few tokens", args);
   });
 }

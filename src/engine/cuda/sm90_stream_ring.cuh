@@ -4,16 +4,9 @@
 
 #include "engine/cuda/hopper.cuh"
 #include "engine/cuda/leaves.hpp"
+#include "engine/cuda/sm90_stream_sizes.hpp"
 
 namespace samebits::engine::cuda::stream {
-
-inline constexpr int kTurn = 64;  // k
-inline constexpr int kRowBytes = kTurn * 2;
-inline constexpr int kMostSlots = 16;
-inline constexpr int kMostPrefetched = 10;  // slots of a block that go ahead of the ring, into L2
-inline constexpr int kConsumerWarps = 12;
-inline constexpr int kConsumers = kConsumerWarps * 32;
-inline constexpr int kThreads = kConsumers + 32;  // and the producer's warp
 
 // One stage of the block as this launch runs it.
 template <class Phase_>

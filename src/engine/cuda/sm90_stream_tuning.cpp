@@ -2,14 +2,12 @@
 
 #include <algorithm>
 
+#include "engine/cuda/sm90_stream_sizes.hpp"
+
 namespace samebits::engine::cuda::stream {
 namespace {
 
-constexpr int kRowBytes = 128;
-constexpr int kMostSlots = 16;
-constexpr int kConsumers = 384;
 constexpr int kShared = 226 * 1024;
-constexpr int kBarriers = 2 * 8 * kMostSlots;
 constexpr int kSlotGoal = 28 * 1024;     // a slot holds as many turns as stay below this, or one
 constexpr int kMostPieces = 4;           // of 64 k, weights by columns: a copy counts 256 at most
 constexpr int kPendingMost = 40 * 1024;  // of shared memory
@@ -81,7 +79,7 @@ StreamTuning choose_stream(int tokens, const PhaseShape& first, const PhaseShape
   if (second != nullptr) pending = std::max(pending, second->values * second->pending);
   const int pending_bytes = pending * kConsumers * static_cast<int>(sizeof(float));
   tuning.shared_pending = pending_bytes <= kPendingMost;
-  const int fixed = 1024 + kBarriers + (tuning.shared_pending ? pending_bytes : 0);
+  const int fixed = 1024 + kBarrierBytes + (tuning.shared_pending ? pending_bytes : 0);
   tuning.slot_bytes = std::max(tuning.first.slot_bytes, tuning.second.slot_bytes);
   tuning.slots = std::min(kMostSlots, (kShared - fixed) / tuning.slot_bytes);
   tuning.shared_bytes = fixed + tuning.slots * tuning.slot_bytes;

@@ -7,22 +7,20 @@
 
 namespace samebits::engine::cuda {
 
-// Shared-memory layouts of an operand tile, as the copy engine's swizzle leaves them.
-//   k_major: rows of 64 k (128 bytes); 8 rows repeat the pattern.
-//   mn64, mn32: rows are k, each holds 64 or 32 neighbours of the outer index (128 or 64 bytes); `chunk`
-//   bytes lead to the next 64 or 32.
-enum class TileLayout { k_major, mn64, mn32 };
+// Shared-memory layouts of an operand tile, as the copy engine's swizzle leaves them: rows of 128 bytes, of
+// which every eight repeat a pattern.
+//   k_major: rows of 64 k.
+//   mn64: rows are k, each holds 64 neighbours of the outer index; `chunk` bytes lead to the next 64.
+enum class TileLayout { k_major, mn64 };
 
 constexpr bool is_transposed(TileLayout layout) { return layout != TileLayout::k_major; }
 // Bytes from one k16 step to the next within a tile.
-constexpr int k16_bytes(TileLayout layout) {
-  return layout == TileLayout::k_major ? 32 : layout == TileLayout::mn64 ? 2048 : 1024;
-}
+constexpr int k16_bytes(TileLayout layout) { return layout == TileLayout::k_major ? 32 : 2048; }
 
 template <TileLayout kLayout>
 __device__ inline std::uint64_t tile_descriptor(const void* tile, std::uint32_t chunk_bytes) {
-  constexpr std::uint64_t kSwizzle = kLayout == TileLayout::mn32 ? 2 : 1;         // 64 or 128 bytes
-  constexpr std::uint64_t kEightRows = kLayout == TileLayout::mn32 ? 512 : 1024;  // of the pattern
+  constexpr std::uint64_t kSwizzle = 1;       // 128 bytes
+  constexpr std::uint64_t kEightRows = 1024;  // bytes
   const std::uint64_t leading = kLayout == TileLayout::k_major ? 1 : chunk_bytes >> 4;
   return std::uint64_t{(shared_address(tile) & 0x3FFFF) >> 4} | leading << 16 | kEightRows >> 4 << 32 |
          kSwizzle << 62;
@@ -46,63 +44,6 @@ __device__ inline void pin(float (&acc)[kCount]) {
 // acc continued by one step.
 template <int kN, bool kTransposedA, bool kTransposedB>
 struct Wgmma;
-
-template <bool kTransposedA, bool kTransposedB>
-struct Wgmma<8, kTransposedA, kTransposedB> {
-  __device__ static void step(float (&acc)[4], std::uint64_t a, std::uint64_t b) {
-    asm volatile(
-        "{\n.reg .pred always;\nsetp.eq.u32 always, 0, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, always, 1, 1, %6, "
-        "%7;\n}"
-        : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3])
-        : "l"(a), "l"(b), "n"(kTransposedA ? 1 : 0), "n"(kTransposedB ? 1 : 0));
-  }
-};
-
-template <bool kTransposedA, bool kTransposedB>
-struct Wgmma<16, kTransposedA, kTransposedB> {
-  __device__ static void step(float (&acc)[8], std::uint64_t a, std::uint64_t b) {
-    asm volatile(
-        "{\n.reg .pred always;\nsetp.eq.u32 always, 0, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7}, %8, %9, "
-        "always, 1, 1, %10, %11;\n}"
-        : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3]), "+f"(acc[4]), "+f"(acc[5]), "+f"(acc[6]),
-          "+f"(acc[7])
-        : "l"(a), "l"(b), "n"(kTransposedA ? 1 : 0), "n"(kTransposedB ? 1 : 0));
-  }
-};
-
-template <bool kTransposedA, bool kTransposedB>
-struct Wgmma<32, kTransposedA, kTransposedB> {
-  __device__ static void step(float (&acc)[16], std::uint64_t a, std::uint64_t b) {
-    asm volatile(
-        "{\n.reg .pred always;\nsetp.eq.u32 always, 0, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, "
-        "%11, %12, %13, %14, %15}, %16, %17, always, 1, 1, %18, %19;\n}"
-        : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3]), "+f"(acc[4]), "+f"(acc[5]), "+f"(acc[6]),
-          "+f"(acc[7]), "+f"(acc[8]), "+f"(acc[9]), "+f"(acc[10]), "+f"(acc[11]), "+f"(acc[12]),
-          "+f"(acc[13]), "+f"(acc[14]), "+f"(acc[15])
-        : "l"(a), "l"(b), "n"(kTransposedA ? 1 : 0), "n"(kTransposedB ? 1 : 0));
-  }
-};
-
-template <bool kTransposedA, bool kTransposedB>
-struct Wgmma<64, kTransposedA, kTransposedB> {
-  __device__ static void step(float (&acc)[32], std::uint64_t a, std::uint64_t b) {
-    asm volatile(
-        "{\n.reg .pred always;\nsetp.eq.u32 always, 0, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, "
-        "%11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, "
-        "%31}, %32, %33, always, 1, 1, %34, %35;\n}"
-        : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3]), "+f"(acc[4]), "+f"(acc[5]), "+f"(acc[6]),
-          "+f"(acc[7]), "+f"(acc[8]), "+f"(acc[9]), "+f"(acc[10]), "+f"(acc[11]), "+f"(acc[12]),
-          "+f"(acc[13]), "+f"(acc[14]), "+f"(acc[15]), "+f"(acc[16]), "+f"(acc[17]), "+f"(acc[18]),
-          "+f"(acc[19]), "+f"(acc[20]), "+f"(acc[21]), "+f"(acc[22]), "+f"(acc[23]), "+f"(acc[24]),
-          "+f"(acc[25]), "+f"(acc[26]), "+f"(acc[27]), "+f"(acc[28]), "+f"(acc[29]), "+f"(acc[30]),
-          "+f"(acc[31])
-        : "l"(a), "l"(b), "n"(kTransposedA ? 1 : 0), "n"(kTransposedB ? 1 : 0));
-  }
-};
 
 template <bool kTransposedA, bool kTransposedB>
 struct Wgmma<128, kTransposedA, kTransposedB> {

@@ -1,32 +1,11 @@
 #include "engine/cuda/tensor_map.hpp"
 
-#include <fmt/format.h>
-
-#include "engine/cuda/check.hpp"
-#include "samebits/error.hpp"
+#include "engine/cuda/tensor_encode.hpp"
 
 namespace samebits::engine::cuda {
 namespace {
 
 constexpr std::int64_t kMostExtent = std::int64_t{1} << 31;
-
-// The driver's encoder, found through the runtime so that nothing links with the driver.
-using Encode = decltype(&cuTensorMapEncodeTiled);
-Encode encoder() {
-  static const Encode found = [] {
-    void* function = nullptr;
-    cudaDriverEntryPointQueryResult result{};
-    check(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault,
-                                           &result),
-          "looking for cuTensorMapEncodeTiled");
-    if (function == nullptr || result != cudaDriverEntryPointSuccess) {
-      throw Error(ErrorCode::environment,
-                  "the NVIDIA driver has no cuTensorMapEncodeTiled: it is older than CUDA 12");
-    }
-    return reinterpret_cast<Encode>(function);
-  }();
-  return found;
-}
 
 }  // namespace
 
@@ -40,27 +19,9 @@ bool is_mappable(const Operand& operand, std::int64_t k) {
 
 namespace {
 
-struct Extents {
-  cuuint32_t rank;
-  cuuint64_t extent[3];
-  cuuint64_t pitch[2];  // bytes
-  cuuint32_t box[3];
-};
-
-CUtensorMap encode(const Operand& operand, const Extents& extents) {
-  const cuuint32_t step[3] = {1, 1, 1};
-  CUtensorMap map;
-  const CUresult code = encoder()(
-      &map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, extents.rank, const_cast<std::uint16_t*>(operand.data),
-      extents.extent, extents.pitch, extents.box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
-      extents.box[0] == 64 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B,
-      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (code != CUDA_SUCCESS) {
-    throw Error(ErrorCode::internal,
-                fmt::format("the driver refuses the map of a {} x {} matrix (code {})", extents.extent[1],
-                            extents.extent[0], static_cast<int>(code)));
-  }
-  return map;
+CUtensorMap encode(const Operand& operand, const TensorExtents& extents) {
+  return encode_tensor(operand.data, extents,
+                       extents.box[0] == 64 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_64B);
 }
 
 cuuint64_t bytes(std::int64_t elements) { return static_cast<cuuint64_t>(elements) * 2; }

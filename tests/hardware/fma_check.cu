@@ -5,8 +5,8 @@
 //        -DFMT_HEADER_ONLY -DFMT_USE_CONSTEXPR=1 -gencode=arch=compute_90a,code=sm_90a
 //        -Isrc -Iinclude tests/hardware/fma_check.cu
 //        src/engine/cuda/fma_*.cu src/engine/cuda/fma_*.cpp src/engine/cuda/plain.cu
-//        src/engine/cuda/elementwise.cu src/engine/cuda/leaves.cpp src/engine/cuda/tensor_encode.cpp src/engine/cuda/check.cpp
-//        src/numerics/sigma.cpp -o fma_check
+//        src/engine/cuda/elementwise.cu src/engine/cuda/leaves.cpp src/engine/cuda/tensor_encode.cpp
+//        src/engine/cuda/check.cpp src/numerics/sigma.cpp -o fma_check
 //   ./fma_check [words] [bytes] [times] [times=1,32] [sweep=1,8,32]      all but the sweep by default
 //
 // words: what is said of add.bf16x2 and cvt.bf16x2, over all inputs. bytes: every stage, against the plain

@@ -1,18 +1,6 @@
 #include "bench/cuda_resources.hpp"
 
-#include <fmt/format.h>
-
-#include "samebits/error.hpp"
-
 namespace samebits::tools {
-
-void check(cudaError_t code, const char* tried) {
-  if (code == cudaSuccess) return;
-  static_cast<void>(cudaGetLastError());  // not left for whoever asks next
-  throw Error(
-      code == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::environment,
-      fmt::format("{}: CUDA answers {} ({})", tried, cudaGetErrorName(code), cudaGetErrorString(code)));
-}
 
 CudaStream make_stream() {
   cudaStream_t stream = nullptr;

@@ -7,10 +7,11 @@
 #include <functional>
 #include <memory>
 
+#include "engine/cuda/check.hpp"
+
 namespace samebits::tools {
 
-// Throws Error(environment), or Error(out_of_memory), naming what was tried and what CUDA answered.
-void check(cudaError_t code, const char* tried);
+using engine::cuda::check;
 
 struct CudaRelease {
   void operator()(cudaStream_t stream) const { static_cast<void>(cudaStreamDestroy(stream)); }

@@ -53,12 +53,4 @@ Operand by_rows(const ConstView& view);
 Operand by_cols(const ConstView& view);
 Target target_of_view(const View& view);
 
-// Rows and columns of the problem are columns and rows of the target.
-inline Target transposed(Target target) {
-  const std::int64_t row_stride = target.row_stride;
-  target.row_stride = target.col_stride;
-  target.col_stride = row_stride;
-  return target;
-}
-
 }  // namespace samebits::engine::cuda

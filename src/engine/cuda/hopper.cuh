@@ -12,9 +12,10 @@ __device__ inline std::uint32_t shared_address(const void* data) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(data));
 }
 
-// Barriers, in the scope of a block: the bytes that they guard are moved by the copy engine and read by the
-// tensor cores, and a wider scope would fence all memory at every turn of a ring. A phase ends when `count`
-// arrivals and all announced bytes have come.
+// Barriers. A phase ends when `count` arrivals and all announced bytes have come. Arrivals and waits have the
+// scope of a block, also those at another block's barrier: what they guard is moved by the copy engine and
+// read by loads and tensor cores of one block, and a wider scope would fence all memory at every turn of a
+// ring.
 __device__ inline void barrier_init(std::uint64_t* barrier, int count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count));
 }

@@ -57,7 +57,6 @@ int token_columns(std::int64_t tokens) {
 StreamTuning choose_stream(int tokens, const PhaseShape& first, const PhaseShape* second,
                            const StreamDevice& device) {
   StreamTuning tuning;
-  tuning.tokens = tokens;
   // Clusters leave multiprocessors idle where they do not fit; the larger one is taken when that costs
   // nothing.
   std::int64_t least = 0;

@@ -28,7 +28,6 @@ struct PhaseTuning {
 };
 
 struct StreamTuning {
-  int tokens = 8;   // 8, 16, 32, 64 or 128
   int cluster = 1;  // blocks that share the loads of the tokens
   int blocks = 0;
   int slots = 0, slot_bytes = 0;
@@ -40,6 +39,7 @@ struct StreamTuning {
 int token_columns(std::int64_t tokens);  // the narrowest operand that holds them
 
 // `second` null: one stage.
+// `tokens`: 8, 16, 32, 64 or 128 columns.
 StreamTuning choose_stream(int tokens, const PhaseShape& first, const PhaseShape* second,
                            const StreamDevice& device);
 

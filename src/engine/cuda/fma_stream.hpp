@@ -1,6 +1,7 @@
 // Few tokens, leaf fma: each weight is read once, through a ring of asynchronous copies in shared memory, by
-// the block that owns its rows; all chains of a block go up in k together. A block is a tile of outer indices
-// and one segment of the leaves. Bound by memory up to some 16 tokens and by FFMA beyond.
+// the block that owns its rows. A block is a tile of outer indices and one segment of the leaves. One warp
+// feeds the ring and a few widen x; the warps of the chains wait for nobody but them. Bound by memory up to
+// some 8 tokens and by FFMA beyond.
 #pragma once
 
 #include <functional>
@@ -14,6 +15,8 @@ namespace samebits::engine::cuda::fma_leaf {
 inline constexpr int kStreamTokens = 32;  // most of a launch
 inline constexpr int kMostStages = 8;     // of the ring
 inline constexpr int kStreamChunk = 64;   // k of a stage of the ring
+inline constexpr int kWideBuffers = 3;    // chunks of x that are widened at once
+inline constexpr int kMostWideners = 3;   // warps that widen x
 
 // What a launch may choose; no bit depends on it. A thread has rows x tokens results; lanes lie along the
 // rows.
@@ -24,7 +27,13 @@ struct StreamTuning {
   int stages = 0;
   int levels = 0;  // of pending nodes in shared memory
   int shared_bytes = 0;
-  int threads() const { return token_groups * row_groups; }
+  int threads() const { return token_groups * row_groups; }  // with chains
+  int warps() const { return (threads() + 31) / 32; }
+  int wideners() const {  // warps
+    const int wanted = tokens * token_groups / 8;
+    return wanted < 1 ? 1 : wanted > kMostWideners ? kMostWideners : wanted;
+  }
+  int block_threads() const { return 32 * (1 + wideners() + warps()); }
   int tile() const { return rows * row_groups; }
 };
 

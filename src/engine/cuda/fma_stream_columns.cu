@@ -1,4 +1,4 @@
-#include "engine/cuda/fma_stream.cuh"
+#include "engine/cuda/fma_stream_launch.cuh"
 
 namespace samebits::engine::cuda::fma_leaf {
 namespace {

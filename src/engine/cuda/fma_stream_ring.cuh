@@ -19,6 +19,33 @@ __host__ __device__ constexpr int stream_stage_bytes(int tile, int x_tokens) {
   return stream_weight_bytes(tile) + (stream_x_bytes(x_tokens) + 1023) / 1024 * 1024;
 }
 
+// Barriers by their addresses, which the loops below keep.
+__device__ inline void barrier_arrive(std::uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+__device__ inline void barrier_wait(std::uint32_t barrier, std::uint32_t parity) {
+  asm volatile(
+      "{\n.reg .pred done;\n"
+      "WAIT:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra WAIT;\n}" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+// For both: asked together, they are waited for once.
+__device__ inline void barrier_wait(std::uint32_t first, std::uint32_t first_parity, std::uint32_t second,
+                                    std::uint32_t second_parity) {
+  asm volatile(
+      "{\n.reg .pred one, other;\n"
+      "WAIT:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 one, [%0], %1;\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 other, [%2], %3;\n"
+      "and.pred one, one, other;\n"
+      "@!one bra WAIT;\n}" ::"r"(first),
+      "r"(first_parity), "r"(second), "r"(second_parity)
+      : "memory");
+}
+
 // A copy of up to 256 lines or columns.
 inline constexpr int kMostBox = 256;
 
@@ -30,11 +57,13 @@ __host__ __device__ constexpr int stream_x_pitch(int thread_tokens) {
 
 template <int kPitch>
 struct Widening {
-  int quads, units;  // a unit is 4 k of 4 tokens
-  int token, k;      // of this thread's first unit
+  int thread, threads;  // of those that widen
+  int quads, units;     // a unit is 4 k of 4 tokens
+  int token, k;         // of this thread's first unit
 
-  __device__ explicit Widening(int x_tokens) : quads(x_tokens >> 2), units(quads * (kStreamChunk / 4)) {
-    set(static_cast<int>(threadIdx.x));
+  __device__ Widening(int thread_, int threads_, int x_tokens)
+      : thread(thread_), threads(threads_), quads(x_tokens >> 2), units(quads * (kStreamChunk / 4)) {
+    set(thread);
   }
   __device__ void set(int unit) {
     if constexpr (kPitch == 1) return;
@@ -42,7 +71,6 @@ struct Widening {
     k = unit / quads * 4;
   }
   __device__ void run(const unsigned char* stage, float* to) {
-    const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
     if constexpr (kPitch == 1) {  // line 0 is not moved by the swizzle
       for (int i = thread; i < kStreamChunk; i += threads) {
         to[i] = numerics::widen(reinterpret_cast<const Bf16*>(stage)[i]);

@@ -24,7 +24,11 @@ constexpr Share kColumnShares[] = {{1, 2}, {4, 2}, {8, 4}, {16, 4}};
 constexpr Share kGateUpShares[] = {{1, 1}, {4, 1}, {4, 3}, {8, 3}, {16, 3}};
 
 constexpr int kFewestThreads = 32;
-constexpr int kMostThreads[] = {512, 256};  // see stream_threads
+// With chains; as stream_chain_threads.
+int most_threads(const Share& share) {
+  const int results = share.tokens * share.rows;
+  return results <= 4 ? 512 : results <= 32 ? 256 : 128;
+}
 
 int ceil_div(std::int64_t a, std::int64_t b) { return static_cast<int>((a + b - 1) / b); }
 
@@ -39,15 +43,15 @@ bool fits_boxes(const StreamProblem& problem, int tile) {
   return tile <= 256 || (tile % 16 == 0 && tile <= 512);
 }
 
-// What is in shared memory beside the ring and the pending nodes: x widened, and room to read ahead.
+// What is in shared memory beside the ring and the pending nodes: x widened.
 int fixed_bytes(const StreamTuning& tuning) {
   const int pitch = tuning.tokens == 1 ? 1 : kStreamTokens;
-  return 2 * kStreamChunk * pitch * 4 + 1024 + 16 * tuning.tile() + 256;
+  return kWideBuffers * kStreamChunk * pitch * 4;
 }
 
 int level_bytes(const StreamProblem& problem, const StreamTuning& tuning) {
   const int results = tuning.tokens * tuning.rows;
-  return (problem.bf16_nodes ? (results + 1) / 2 : results) * 4 * tuning.threads();
+  return (problem.bf16_nodes ? (results + 1) / 2 : results) * 4 * 32 * tuning.warps();
 }
 
 // Issue slots of a thread for one k.
@@ -59,18 +63,20 @@ double slots(const StreamProblem& problem, const StreamTuning& tuning) {
 
 double cycles(const StreamProblem& problem, const StreamTuning& tuning, std::int64_t leaves, int blocks,
               int multiprocessors) {
-  const double busy = (tuning.threads() + 127) / 128;  // warps of a scheduler
+  const double busy = (tuning.threads() + 127) / 128;            // warps of a scheduler
+  const double waits = busy > 2 ? 1.05 : busy > 1 ? 1.15 : 1.4;  // for what few warps cannot cover
   const double k = static_cast<double>(problem.k) / tuning.segments;
   const double results = tuning.tokens * tuning.rows;
   const double leaf_ends = (problem.bf16_nodes ? 2.2 : 2.0) * results + 60.0;
-  double block = k * std::max(busy * slots(problem, tuning), 6.0);
+  double block = k * std::max(waits * busy * slots(problem, tuning), 6.0);
   block += busy * static_cast<double>(leaves) / tuning.segments * leaf_ends;
-  block += k / kStreamChunk * (150.0 + 40.0 * busy);
+  block += k / kStreamChunk * (50.0 + 40.0 * busy);
   const int waves = ceil_div(blocks, multiprocessors);
   const double compute = waves * (block + kBlockCycles);
   const double bytes =
       2.0 * problem.k * static_cast<double>(problem.weight[0].outer) * (problem.gate_up ? 2 : problem.lanes);
-  const double memory = bytes / std::min(kBytesPerCycle, blocks * kBlockBytesPerCycle);
+  const double memory =
+      bytes / std::min(kBytesPerCycle, blocks * kBlockBytesPerCycle) + (waves - 1) * kBlockCycles;
   const double finish = tuning.segments > 1 || problem.lanes > 1 ? kFinishCycles : 0.0;
   return std::max(compute, memory) + 0.1 * std::min(compute, memory) + finish;
 }
@@ -104,7 +110,7 @@ void for_each_stream(const StreamProblem& problem, const Leaves& leaves, int mul
     tuning.tokens = share.tokens;
     tuning.rows = share.rows;
     tuning.token_groups = ceil_div(tokens, share.tokens);
-    const int most = kMostThreads[share.tokens * share.rows <= 12 ? 0 : 1] / tuning.token_groups;
+    const int most = most_threads(share) / tuning.token_groups;
     for (tuning.row_groups = 8; tuning.row_groups <= most; tuning.row_groups += 8) {
       const int tiles = ceil_div(outer * matrices, tuning.tile());
       if (tuning.threads() < kFewestThreads || !fits_boxes(problem, tuning.tile())) continue;

@@ -20,40 +20,47 @@ __device__ inline int tile_col(int i) {
 
 // A thread's chains.
 struct TileChains {
+  static constexpr std::uint32_t kStep = kTileSide * 4;  // bytes of a k in shared memory
+
   float acc[kTilesShare];
   float row[2][8], col[2][16];
 
-  __device__ void read(int to, const float* left, const float* right, int k) {
-    const float* const a = left + k * kTileSide;
-    const float* const b = right + k * kTileSide;
+  // Addresses in shared memory: of this thread's first row and column at one k.
+  __device__ void read(int to, std::uint32_t left, std::uint32_t right) {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const float4 v = *reinterpret_cast<const float4*>(a + 64 * i);
-      row[to][4 * i] = v.x, row[to][4 * i + 1] = v.y, row[to][4 * i + 2] = v.z, row[to][4 * i + 3] = v.w;
+      float* const r = row[to] + 4 * i;
+      read_four(r[0], r[1], r[2], r[3], left + static_cast<std::uint32_t>(64 * 4 * i));
     }
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const float4 v = *reinterpret_cast<const float4*>(b + 32 * i);
-      col[to][4 * i] = v.x, col[to][4 * i + 1] = v.y, col[to][4 * i + 2] = v.z, col[to][4 * i + 3] = v.w;
+      float* const c = col[to] + 4 * i;
+      read_four(c[0], c[1], c[2], c[3], right + static_cast<std::uint32_t>(32 * 4 * i));
     }
   }
   template <bool kFirst>
   __device__ void multiply(int from) {
+    // There and back: each product shares an operand with the one before.
 #pragma unroll
     for (int r = 0; r < 8; ++r) {
 #pragma unroll
-      for (int c = 0; c < 16; ++c) {
+      for (int i = 0; i < 16; ++i) {
+        const int c = r % 2 == 0 ? i : 15 - i;
         float& a = acc[r * 16 + c];
-        a = fmaf(row[from][r], col[from][c], kFirst ? 0.0f : a);
+        if constexpr (kFirst) a = 0.0f;
+        fma_here(a, row[from][r], col[from][c]);
       }
     }
   }
-  // Four k; operands of `k` are in place 0, and those of k + 4 are on return. A leaf begins with `kFirst`.
+  // Four k; operands of the first are in place 0, and those of the one after on return: of the buffer's first
+  // k, and in vain, when these are its last. A leaf begins with `kFirst`. `at`: bytes of k.
   template <bool kFirst>
-  __device__ void four(const float* left, const float* right, int k) {
+  __device__ void four(std::uint32_t left, std::uint32_t right, std::uint32_t at) {
+    const std::uint32_t after = (at + 4 * kStep) % (kTilesChunk * kStep);
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      read((j + 1) % 2, left, right, k + j + 1);
+      const std::uint32_t next = j < 3 ? at + static_cast<std::uint32_t>(j + 1) * kStep : after;
+      read((j + 1) % 2, left + next, right + next);
       if (kFirst && j == 0) {
         multiply<true>(0);
       } else {
@@ -68,12 +75,13 @@ struct TileChains {
     for (float& value : acc) asm volatile("" : "=f"(value));
   }
   // `n` k of one leaf from `k` on.
-  __device__ void run(const float* left, const float* right, int k, int n, bool first) {
-    read(0, left, right, k);
+  __device__ void run(std::uint32_t left, std::uint32_t right, int k, int n, bool first) {
+    std::uint32_t at = static_cast<std::uint32_t>(k) * kStep;
+    read(0, left + at, right + at);
     if (first) {
       if (n >= 4) {
-        four<true>(left, right, k);
-        k += 4;
+        four<true>(left, right, at);
+        at += 4 * kStep;
         n -= 4;
       } else {
 #pragma unroll
@@ -81,11 +89,12 @@ struct TileChains {
       }
     }
 #pragma unroll 1
-    for (; n >= 4; n -= 4, k += 4) four<false>(left, right, k);
+    for (; n >= 4; n -= 4, at += 4 * kStep) four<false>(left, right, at);
 #pragma unroll 1
     for (; n > 0; --n) {
       multiply<false>(0);
-      read(0, left, right, ++k);
+      at = (at + kStep) % (kTilesChunk * kStep);
+      read(0, left + at, right + at);
     }
   }
 };

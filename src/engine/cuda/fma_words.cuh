@@ -9,8 +9,20 @@
 namespace samebits::engine::cuda::fma_leaf {
 
 // The two elements of a word, lower half first.
-__device__ inline float low_of(std::uint32_t word) { return __uint_as_float(word << 16); }
+// A byte permutation and not a shift: of a shift the compiler makes a multiplication, on the pipe of the
+// fused multiply-adds, which is the one that is short.
+__device__ inline float low_of(std::uint32_t word) {
+  std::uint32_t low;
+  asm("prmt.b32 %0, %1, 0, 0x1044;" : "=r"(low) : "r"(word));
+  return __uint_as_float(low);
+}
 __device__ inline float high_of(std::uint32_t word) { return __uint_as_float(word & 0xFFFF0000u); }
+
+// acc = fma(a, b, acc), in the order written as far as the assembler keeps it: where each shares an operand
+// with the one before, two registers are read and not three.
+__device__ inline void fma_here(float& acc, float a, float b) {
+  asm volatile("fma.rn.f32 %0, %1, %2, %0;" : "+f"(acc) : "f"(a), "f"(b));
+}
 
 // Nearest even, subnormals kept; a NaN stays one, of another pattern than the stored kind.
 __device__ inline std::uint32_t round_two(float low, float high) {
@@ -43,14 +55,31 @@ __device__ inline std::uint32_t canonical_two(std::uint32_t word) {
   return word;
 }
 
-// Eight bytes of shared memory, never joined with a neighbour to one read of sixteen: what is read for later
-// then lands in the registers that the reader has just freed.
-__device__ inline uint2 read_two(const void* from) {
+// Reads of shared memory at an address of 32 bits, in the order in which they are written.
+__device__ inline float read_one(std::uint32_t from) {
+  float value;
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(value) : "r"(from));
+  return value;
+}
+__device__ inline float read_bf16(std::uint32_t from) {
+  numerics::Bf16 value;
+  asm volatile("ld.shared.b16 %0, [%1];" : "=h"(value) : "r"(from));
+  return numerics::widen(value);
+}
+__device__ inline uint2 read_two(std::uint32_t from) {
   uint2 words;
-  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];"
-               : "=r"(words.x), "=r"(words.y)
-               : "r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(from))));
+  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(words.x), "=r"(words.y) : "r"(from));
   return words;
+}
+__device__ inline uint4 read_words(std::uint32_t from) {
+  uint4 words;
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words.x), "=r"(words.y), "=r"(words.z), "=r"(words.w)
+               : "r"(from));
+  return words;
+}
+__device__ inline void read_four(float& a, float& b, float& c, float& d, std::uint32_t from) {
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];" : "=f"(a), "=f"(b), "=f"(c), "=f"(d) : "r"(from));
 }
 
 // 16 bytes to shared memory without waiting, the first `bytes` of them read and the rest +0.

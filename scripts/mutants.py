@@ -88,8 +88,12 @@ CUDA_MUTANTS = {
     "cuda: sm90 tiles, last k group of a leaf dropped": (
         "src/engine/cuda/sm90_tiles.cuh", "for (int s = 0; s * 16 < rest; ++s) {", "for (int s = 0; s * 16 + 16 < rest; ++s) {"),
     "cuda: sm90 tiles, a lane rounded first": (
-        "src/engine/cuda/sm90_tiles.cuh", "                                                   : gate + up;",
-        "                                                   : numerics::rounded_bf16(gate) + up;"),
+        "src/engine/cuda/sm90_tiles.cuh", "[](float gate, float up) { return gate + up; }",
+        "[](float gate, float up) { return numerics::rounded_bf16(gate) + up; }"),
+    "cuda: sm90 tiles, sigma of the next gate": (
+        "src/engine/cuda/sigma_cache.cuh", "shared_address(shared) - kLeastGate * 4", "shared_address(shared) - kLeastGate * 4 + 4"),
+    "cuda: sm90 tiles, columns of a box swapped": (
+        "src/engine/cuda/sm90_boxes.cuh", "(static_cast<std::uint32_t>(pair / 2) * 16) ^ turn", "(static_cast<std::uint32_t>(pair / 2) * 16) ^ turn ^ 16"),
     "cuda: sm90 stream, last k group of a leaf dropped": (
         "src/engine/cuda/sm90_stream.cuh", "fragments.multiply(acc, (left + 15) / 16 - step);",
         "fragments.multiply(acc, left / 16 - step);"),
@@ -105,8 +109,8 @@ CUDA_MUTANTS = {
         "src/engine/cuda/fma_finish.cu", "numerics::add_lanes(args.lanes, gate_root, top)",
         "numerics::add_lanes(Precision::bf16, gate_root, top)"),
     "cuda: fma tiles, last k of a leaf dropped": (
-        "src/engine/cuda/fma_tiles.cuh", "chains.run(&memory.left[c & 1][0][my_row], &memory.right[c & 1][0][my_col], k, n,",
-        "chains.run(&memory.left[c & 1][0][my_row], &memory.right[c & 1][0][my_col], k, n == left_over ? n - 1 : n,"),
+        "src/engine/cuda/fma_tiles.cuh", "chains.run(my_left + side, my_right + side, k, n,",
+        "chains.run(my_left + side, my_right + side, k, n == left_over ? n - 1 : n,"),
     "cuda: fma tiles, lanes rounded": (
         "src/engine/cuda/fma_tiles.cuh", "stack.add_lanes(args.lanes_precision, node)", "stack.add_lanes(Precision::bf16, node)"),
 }

@@ -48,6 +48,10 @@ __device__ inline void barrier_wait(std::uint64_t* barrier, std::uint32_t parity
       : "memory");
 }
 
+// An arrival of this block's own.
+__device__ inline void barrier_arrive(std::uint64_t* barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
 // Clusters.
 __device__ inline std::uint32_t cluster_rank() {
   std::uint32_t rank;
@@ -109,6 +113,20 @@ __device__ inline void load_pieces_for_all(void* to, const CUtensorMap* map, int
       "l"(map), "r"(x), "r"(y), "r"(z), "r"(shared_address(barrier)), "h"(blocks),
       "l"(static_cast<std::uint64_t>(keep))
       : "memory");
+}
+// From shared memory; what lies outside the tensor is not written. Once a thread's committed copies have been
+// read, their source may be written again.
+__device__ inline void store_tile(const CUtensorMap* map, int x, int y, const void* from) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map),
+               "r"(x), "r"(y), "r"(shared_address(from))
+               : "memory");
+}
+__device__ inline void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+__device__ inline void wait_until_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+// Writes of this thread are seen by copy engines; and what others have written, by this thread's copies.
+__device__ inline void fence_for_copies() { asm volatile("fence.proxy.async;" ::: "memory"); }
+__device__ inline void fence_shared_for_copies() {  // of shared memory only
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 // Into L2 only.
 __device__ inline void prefetch_pieces(const CUtensorMap* map, int x, int y, int z) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/cuda/sm90_outer.hpp"
 #include "engine/cuda/tensor_map.hpp"
 
 namespace samebits::engine::cuda::sm90_leaf {
@@ -55,8 +54,7 @@ Kernels::Kernels(const Problem& problem, const CudaDeviceState& device, int leve
       multiprocessors_(device.multiprocessors()),
       levels_(std::min(levels + 1, kMostLevels)) {  // and the root of dX's first lane
   const DeviceScope scope(device.index());
-  prepare_tiles();
-  prepare_outer();
+  tile_device_ = prepare_tiles();
   stream_device_ = prepare_stream();
   pending_ = DeviceBuffer(device.index(), std::max(tile_pending_bytes(multiprocessors_, levels_),
                                                    stream_pending_bytes(multiprocessors_, levels_)));
@@ -77,7 +75,7 @@ StreamResources Kernels::stream_resources(cudaStream_t stream) const {
 }
 
 TileResources Kernels::tile_resources(cudaStream_t stream, bool early) const {
-  return {pending_.as<float>(), levels_, multiprocessors_, stream, early};
+  return {pending_.as<float>(), levels_, tile_device_, stream, early};
 }
 
 // Tokens are the rows of a tile, weights its columns.
@@ -107,7 +105,7 @@ bool Kernels::gate_up(const GateUp& stage, const Leaves& hidden, cudaStream_t st
   const TileProblem tiles = tiles_of(problem);
   if (!tiles_serve(tiles, levels_)) return false;
   tiles_gate_up(tiles, stage, contract_.swiglu, sigma_,
-                choose_tiles(stage.act.rows, stage.act.cols, true, multiprocessors_),
+                choose_tiles(true, stage.act.rows, stage.act.cols, problem.k, tile_device_),
                 tile_resources(stream, false));
   return true;
 }
@@ -124,7 +122,7 @@ bool Kernels::d_act(const DAct& stage, const Leaves& hidden, cudaStream_t stream
   const TileProblem tiles = tiles_of(problem);
   if (!tiles_serve(tiles, levels_)) return false;
   tiles_d_act(tiles, stage, contract_.swiglu, sigma_,
-              choose_tiles(stage.d_up.rows, stage.d_up.cols, false, multiprocessors_),
+              choose_tiles(false, stage.d_up.rows, stage.d_up.cols, problem.k, tile_device_),
               tile_resources(stream, false));
   return true;
 }
@@ -142,7 +140,7 @@ bool Kernels::d_hidden(const DHidden& stage, const Leaves& intermediate, cudaStr
   const TileProblem tiles = tiles_of(problem);
   if (!stage.dx.rows_packed() || !tiles_serve(tiles, levels_)) return false;
   tiles_store(tiles, target_of_view(stage.dx),
-              choose_tiles(stage.dx.rows, stage.dx.cols, false, multiprocessors_),
+              choose_tiles(false, stage.dx.rows, stage.dx.cols, 2 * problem.k, tile_device_),
               tile_resources(stream, true));
   return true;
 }
@@ -156,14 +154,10 @@ bool Kernels::contract(const Contraction& problem, cudaStream_t stream) {
     stream_store(narrow, problem.target, stream_resources(stream));
     return true;
   }
-  if (outer_serves(problem)) {
-    contract_outer(problem, multiprocessors_, stream);
-    return true;
-  }
   const TileProblem tiles = tiles_of(narrow);
   const bool known = is_k_major(left) || (left.outer_stride == 1 && right.outer_stride == 1);
   if (!known || problem.target.col_stride != 1 || !tiles_serve(tiles, levels_)) return false;
-  tiles_store(tiles, problem.target, choose_tiles(left.outer, right.outer, false, multiprocessors_),
+  tiles_store(tiles, problem.target, choose_tiles(false, left.outer, right.outer, problem.k, tile_device_),
               tile_resources(stream, true));
   return true;
 }

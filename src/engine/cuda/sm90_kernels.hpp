@@ -43,6 +43,7 @@ class Kernels {
   int multiprocessors_;
   int levels_;
   StreamDevice stream_device_;
+  TileDevice tile_device_;
   DeviceBuffer pending_, barrier_;
 };
 

@@ -98,7 +98,4 @@ struct Meeting {
   __device__ bool is_over() const { return read(counters + 1) != before; }
 };
 
-// Writes of this thread are seen by copy engines; and what others have written, by this thread's copies.
-__device__ inline void fence_for_copies() { asm volatile("fence.proxy.async;" ::: "memory"); }
-
 }  // namespace samebits::engine::cuda::stream

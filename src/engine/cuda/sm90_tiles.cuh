@@ -1,37 +1,26 @@
-// The kernel of sm90_tiles.hpp. A block is one thread that feeds a ring of operand tiles and two warpgroups
-// that each contract 64 rows. A leaf is one uninterrupted chain of wgmma steps; after it the warpgroup merges
-// pending nodes, kept in a scratch of its own (L2), and stores what the tree has finished.
+// The kernel of sm90_tiles.hpp. A block is one thread that feeds a ring of operand tiles and two
+// warpgroups that each contract 64 rows. A leaf is one uninterrupted chain of wgmma steps; after it the
+// warpgroup merges pending nodes, kept in a scratch of its own (L2), and stores what the tree has finished.
 #pragma once
 
-#include "engine/cuda/hopper.cuh"
 #include "engine/cuda/launch.hpp"
 #include "engine/cuda/sm90_epilogue.cuh"
 #include "engine/cuda/sm90_tiles.hpp"
+#include "engine/cuda/sm90_tiles_ring.cuh"
 #include "engine/cuda/tensor_map.hpp"
 #include "engine/cuda/wgmma.cuh"
 
 namespace samebits::engine::cuda::tiles {
 
-inline constexpr int kRows = 128;  // of a tile
-inline constexpr int kTurn = 64;   // k of one stage of the ring
-inline constexpr int kConsumers = 2;
-inline constexpr int kThreads = 128 * (1 + kConsumers);
-inline constexpr int kLeftBytes = kRows * kTurn * 2;
-
-constexpr int right_bytes(int width) { return width * kTurn * 2; }
-constexpr int stages_for(int width) { return width == 256 ? 4 : 6; }
-constexpr int shared_bytes(int width, bool sigma) {
-  return 1024 + stages_for(width) * (kLeftBytes + right_bytes(width)) + 16 * stages_for(width) +
-         (sigma ? SigmaCache::kBytes : 0);
-}
-
 template <class Epilogue>
 struct Arguments {
   CUtensorMap left[2], right[2];
+  CUtensorMap result[Epilogue::kResults], source[2];  // where results leave through the ring
+  bool staged;                                        // so they do
   ShortLeafList leaves;
   std::int64_t rows, cols;  // of the result
-  int row_groups;           // clusters of tiles down the rows
-  int col_tiles;
+  ClusterShape cluster;
+  int row_groups, col_groups;  // clusters of tiles
   float* pending;
   int levels;
   bool bf16_nodes;
@@ -39,32 +28,47 @@ struct Arguments {
   Epilogue epilogue;
 };
 
-// Clusters walk down a band of rows before they go on to the next columns, so that what runs at once shares
-// operands in L2.
+// Where a block is: the tiles of its clusters, and its place in them.
+template <class Epilogue>
 struct TileWalk {
-  int row_groups, col_tiles, cluster;
-  __device__ int total() const { return row_groups * col_tiles; }
-  __device__ void place(int index, int& row_group, int& col_tile) const {
-    const int band = cluster == 1 ? 16 : 8, per_band = band * col_tiles;
-    const int first = index / per_band * band, height = min(band, row_groups - first),
+  const Arguments<Epilogue>& args;
+  int rank, row_rank, col_rank, size;  // of the cluster
+
+  __device__ explicit TileWalk(const Arguments<Epilogue>& arguments)
+      : args(arguments),
+        rank(static_cast<int>(cluster_rank())),
+        row_rank(rank / args.cluster.cols),
+        col_rank(rank % args.cluster.cols),
+        size(args.cluster.rows * args.cluster.cols) {}
+  __device__ int first() const { return static_cast<int>(blockIdx.x) / size; }
+  __device__ int step() const { return static_cast<int>(gridDim.x) / size; }
+  __device__ int total() const { return args.row_groups * args.col_groups; }
+
+  // Clusters walk down a band of rows before they go on to the next columns, so that what runs at once shares
+  // operands in L2.
+  template <int kColumns>
+  __device__ TilePlace place(int index) const {
+    const int band = 16 / args.cluster.rows, per_band = band * args.col_groups;
+    const int begin = index / per_band * band, height = min(band, args.row_groups - begin),
               within = index % per_band;
-    row_group = first + within % height;
-    col_tile = within / height;
+    const int row_group = begin + within % height, col_group = within / height;
+    return {(std::int64_t{row_group} * args.cluster.rows + row_rank) * kRows,
+            (std::int64_t{col_group} * args.cluster.cols + col_rank) * kColumns, args.rows, args.cols};
   }
 };
 
-// A thread's pending nodes: sixteen bytes of every 256 threads side by side.
+// A thread's pending nodes: sixteen bytes of every thread side by side.
 template <int kRegisters>
 struct TilePending {
   float4* data;  // this thread's of level 0
   int height = 0;
-  static constexpr int kLevel = kRegisters / 4 * 128 * kConsumers;  // in float4
+  static constexpr int kLevel = kRegisters / 4 * 128 * kGroups;  // in float4
 
   __device__ void push(const float (&acc)[kRegisters]) {
     float4* const to = data + height++ * kLevel;
 #pragma unroll
     for (int i = 0; i < kRegisters / 4; ++i) {
-      to[i * 128 * kConsumers] = make_float4(acc[4 * i], acc[4 * i + 1], acc[4 * i + 2], acc[4 * i + 3]);
+      to[i * 128 * kGroups] = make_float4(acc[4 * i], acc[4 * i + 1], acc[4 * i + 2], acc[4 * i + 3]);
     }
   }
   // acc = combine(pending, acc)
@@ -73,7 +77,7 @@ struct TilePending {
     const float4* const from = data + --height * kLevel;
 #pragma unroll
     for (int i = 0; i < kRegisters / 4; ++i) {
-      const float4 lower = from[i * 128 * kConsumers];
+      const float4 lower = from[i * 128 * kGroups];
       acc[4 * i] = combine(lower.x, acc[4 * i]);
       acc[4 * i + 1] = combine(lower.y, acc[4 * i + 1]);
       acc[4 * i + 2] = combine(lower.z, acc[4 * i + 2]);
@@ -82,96 +86,132 @@ struct TilePending {
   }
 };
 
-template <class Epilogue, int kWidth, int kLanes, TileLayout kLeft, TileLayout kRight>
+template <class Epilogue, class Shape, int kLanes, TileLayout kLeft, TileLayout kRight>
 struct TileKernel {
   static constexpr bool kDual = Epilogue::kParts == 2;  // gate and up side by side in the right tile
-  static constexpr int kStages = stages_for(kWidth);
-  static constexpr int kRightBytes = right_bytes(kWidth);
-  static constexpr int kColumns = kDual ? kWidth / 2 : kWidth;  // of the result
-  static constexpr int kRegisters = kWidth / 2;
+  using Ring = tiles::Ring<Shape>;
+  using Walk = TileWalk<Epilogue>;
+  static constexpr int kStages = Shape::kStages, kRegisters = Shape::kRegisters;
+  static constexpr int kColumns = kDual ? Shape::kWidth / 2 : Shape::kWidth;  // of the result
+  static constexpr int kChunks = Epilogue::template kChunks<Shape>;
+  // What a launch gives 384 threads is 168 each; together these are no more, or the second would wait
+  // forever.
+  static constexpr int kProducerRegisters = 56, kConsumerRegisters = 224;
+  static_assert(kProducerRegisters + kGroups * kConsumerRegisters <= 168 * (1 + kGroups));
 
-  struct Ring {
-    unsigned char *left, *right;
-    std::uint64_t *full, *empty;
-    float* sigma;
+  // What this block brings of the operand tiles. Blocks of a cluster that need the same tile bring equal
+  // parts of it, each to all of them: the left one is shared along a row of the cluster, the right one down a
+  // column. A part is some of the rows; or every second chunk of 64 columns, every second of gate and up.
+  struct Parts {
+    int along_row, down_column;  // blocks that share: the cluster's extents
+    int col_rank, row_rank;
+    int left_row, right_row;
+    std::uint16_t left_blocks, right_blocks;
+
+    __device__ Parts(const ClusterShape& cluster, const Walk& walk)
+        : along_row(cluster.cols),
+          down_column(cluster.rows),
+          col_rank(walk.col_rank),
+          row_rank(walk.row_rank),
+          left_row(kRows / along_row * col_rank),
+          right_row(Shape::kWidth / down_column * row_rank),
+          left_blocks(static_cast<std::uint16_t>(((1 << along_row) - 1) << (row_rank * along_row))),
+          right_blocks(0) {
+      for (int row = 0; row < down_column; ++row)
+        right_blocks |= static_cast<std::uint16_t>(1 << (row * along_row + col_rank));
+    }
   };
 
-  __device__ static Ring ring_of(unsigned char* memory) {
-    auto* const left = memory + (1024 - (shared_address(memory) & 1023)) % 1024;
-    auto* const right = left + kStages * kLeftBytes;
-    auto* const full = reinterpret_cast<std::uint64_t*>(right + kStages * kRightBytes);
-    return {left, right, full, full + kStages, reinterpret_cast<float*>(full + 2 * kStages)};
+  // A box of 64 k of rows, or of 64 columns of some k.
+  __device__ static void copy(unsigned char* to, const CUtensorMap* map, int x, int y, std::uint64_t* full,
+                              int sharers, std::uint16_t blocks) {
+    if (sharers == 1) {
+      load_tile(to, map, x, y, full, Keep::normal);
+    } else {
+      load_tile_for_all(to, map, x, y, full, blocks, Keep::normal);
+    }
   }
 
-  // Operand tiles of one stage; the right one in equal parts by the blocks of the cluster, each for all of
-  // them.
-  __device__ static void load(const Arguments<Epilogue>& args, const Ring& ring, int stage, int lane, int k,
-                              int row, int col, int rank, int cluster) {
-    std::uint64_t* const full = &ring.full[stage];
-    barrier_expect(full, kLeftBytes + kRightBytes);
-    unsigned char* const left = ring.left + stage * kLeftBytes;
+  // Operand tiles of one stage: nothing here that a turn of the ring would have to wait for.
+  __device__ static void load(const Arguments<Epilogue>& args, const Ring& ring, const Parts& parts,
+                              int stage, int lane, int k, int row, int col) {
+    std::uint64_t* const full = ring.full(stage);
+    barrier_expect(full, Shape::kStageBytes);
+    unsigned char* const left = ring.left(stage);
     if constexpr (kLeft == TileLayout::k_major) {
-      load_tile(left, &args.left[lane], k, row, full, Keep::normal);
+      copy(left + parts.left_row * kTurn * 2, &args.left[lane], k, row + parts.left_row, full,
+           parts.along_row, parts.left_blocks);
     } else {
-      for (int chunk = 0; chunk < kRows / 64; ++chunk) {
-        load_tile(left + chunk * 64 * kTurn * 2, &args.left[lane], row + chunk * 64, k, full, Keep::normal);
+      for (int chunk = parts.col_rank; chunk < kRows / 64; chunk += parts.along_row) {
+        copy(left + chunk * 64 * kTurn * 2, &args.left[lane], row + chunk * 64, k, full, parts.along_row,
+             parts.left_blocks);
       }
     }
-    const auto everyone = static_cast<std::uint16_t>((1 << cluster) - 1);
-    const auto part = [&](int offset, const CUtensorMap* map, int x, int y) {
-      unsigned char* const to = ring.right + stage * kRightBytes + offset;
-      if (cluster == 1) {
-        load_tile(to, map, x, y, full, Keep::normal);
-      } else {
-        load_tile_for_all(to, map, x, y, full, everyone, Keep::normal);
-      }
-    };
+    unsigned char* const right = ring.right(stage);
     if constexpr (kDual) {
-      for (int half = rank; half < 2; half += cluster)
-        part(half * kRightBytes / 2, &args.right[half], k, col);
+      for (int half = parts.row_rank; half < 2; half += parts.down_column) {
+        copy(right + half * Shape::kRightBytes / 2, &args.right[half], k, col, full, parts.down_column,
+             parts.right_blocks);
+      }
     } else if constexpr (kRight == TileLayout::k_major) {
-      const int rows = kWidth / cluster;
-      part(rank * rows * kTurn * 2, &args.right[lane], k, col + rank * rows);
+      copy(right + parts.right_row * kTurn * 2, &args.right[lane], k, col + parts.right_row, full,
+           parts.down_column, parts.right_blocks);
     } else {
-      for (int chunk = rank; chunk < kWidth / 64; chunk += cluster) {
-        part(chunk * 64 * kTurn * 2, &args.right[lane], col + chunk * 64, k);
+      for (int chunk = parts.row_rank; chunk < Shape::kWidth / 64; chunk += parts.down_column) {
+        copy(right + chunk * 64 * kTurn * 2, &args.right[lane], col + chunk * 64, k, full, parts.down_column,
+             parts.right_blocks);
       }
     }
   }
 
-  __device__ static void produce(const Arguments<Epilogue>& args, const Ring& ring, const TileWalk& walk,
-                                 int rank, int cluster) {
+  // A stage for results, with what they are made of.
+  __device__ static void lend(const Arguments<Epilogue>& args, const Ring& ring, int stage, int row,
+                              int col) {
+    std::uint64_t* const full = ring.full(stage);
+    if constexpr (Epilogue::kLoads) {
+      barrier_expect(full, 2 * Shape::kBoxBytes);
+      for (int i = 0; i < 2 * kGroups; ++i) {
+        const int box = i / kGroups, half = i % kGroups;
+        load_tile(ring.box(stage, box) + half * Shape::kHalfBoxBytes, &args.source[box], col, row + half * 64,
+                  full, Keep::normal);
+      }
+    } else {
+      barrier_arrive(full);
+    }
+  }
+
+  __device__ static void produce(const Arguments<Epilogue>& args, const Ring& ring, const Walk& walk) {
+    const Parts parts(args.cluster, walk);
     RingPlace at;
-    for (int tile = static_cast<int>(blockIdx.x) / cluster; tile < walk.total();
-         tile += static_cast<int>(gridDim.x) / cluster) {
-      int row_group, col_tile;
-      walk.place(tile, row_group, col_tile);
-      const int row = (row_group * cluster + rank) * kRows, col = col_tile * kColumns;
+    for (int tile = walk.first(); tile < walk.total(); tile += walk.step()) {
+      const TilePlace place = walk.template place<kColumns>(tile);
+      const int row = static_cast<int>(place.row), col = static_cast<int>(place.col);
       for (int lane = 0; lane < kLanes; ++lane) {
         int begin = 0;
         for (int i = 0; i < args.leaves.count; ++i) {
           const int length = args.leaves.step[i].length();
           for (int k = 0; k < length; k += kTurn) {
-            barrier_wait(&ring.empty[at.stage], at.phase ^ 1u);
-            load(args, ring, at.stage, lane, begin + k, row, col, rank, cluster);
+            barrier_wait(ring.empty(at.stage), at.phase ^ 1u);
+            load(args, ring, parts, at.stage, lane, begin + k, row, col);
             at.advance(kStages);
           }
           begin += length;
         }
       }
+      if (!args.staged) continue;
+      const int stages = args.epilogue.template chunk_stages<Shape>();
+      for (int i = 0; i < kChunks * stages; ++i) {
+        barrier_wait(ring.empty(at.stage), at.phase ^ 1u);
+        lend(args, ring, at.stage, row, col + i / stages * Shape::kBoxColumns);
+        at.advance(kStages);
+      }
     }
-  }
-
-  // Tells every block of the cluster that this warp has read a stage.
-  __device__ static void release(const Ring& ring, int stage, int cluster) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    if (lane < cluster) barrier_arrive_at(&ring.empty[stage], static_cast<std::uint32_t>(lane));
   }
 
   // One leaf: acc from +0, ascending in k.
   __device__ static void contract(const Ring& ring, RingPlace& at, int length, std::uint64_t left,
                                   std::uint64_t right, int cluster, float (&acc)[kRegisters]) {
-    using Step = Wgmma<kWidth, is_transposed(kLeft), is_transposed(kRight)>;
+    using Step = Wgmma<Shape::kWidth, is_transposed(kLeft), is_transposed(kRight)>;
     constexpr std::uint64_t kLeftStep = k16_bytes(kLeft) >> 4, kRightStep = k16_bytes(kRight) >> 4;
     const auto at_stage = [&](std::uint64_t base, int bytes) {
       return base + static_cast<std::uint64_t>(at.stage * (bytes >> 4));
@@ -184,54 +224,50 @@ struct TileKernel {
     int before = -1;
 #pragma unroll 1
     for (int k = kTurn; k <= length; k += kTurn) {
-      barrier_wait(&ring.full[at.stage], at.phase);
-      const std::uint64_t a = at_stage(left, kLeftBytes), b = at_stage(right, kRightBytes);
+      barrier_wait(ring.full(at.stage), at.phase);
+      const std::uint64_t a = at_stage(left, Shape::kLeftBytes), b = at_stage(right, Shape::kRightBytes);
       wgmma_fence();
 #pragma unroll
       for (int s = 0; s < kTurn / 16; ++s) Step::step(acc, a + s * kLeftStep, b + s * kRightStep);
       wgmma_commit();
       wgmma_wait<1>();
-      if (before >= 0) release(ring, before, cluster);
+      if (before >= 0) ring.release(before, cluster);
       before = at.stage;
       at.advance(kStages);
     }
     wgmma_wait<0>();
     pin(acc);
-    if (before >= 0) release(ring, before, cluster);
+    if (before >= 0) ring.release(before, cluster);
     if (rest == 0) return;
     // The leaf ends inside this stage: what follows there belongs to the next leaf, or is +0.
-    barrier_wait(&ring.full[at.stage], at.phase);
+    barrier_wait(ring.full(at.stage), at.phase);
 #pragma unroll 1
     for (int s = 0; s * 16 < rest; ++s) {
       wgmma_fence();
-      Step::step(acc, at_stage(left, kLeftBytes) + s * kLeftStep,
-                 at_stage(right, kRightBytes) + s * kRightStep);
+      Step::step(acc, at_stage(left, Shape::kLeftBytes) + s * kLeftStep,
+                 at_stage(right, Shape::kRightBytes) + s * kRightStep);
       wgmma_commit();
       wgmma_wait<0>();
       pin(acc);
     }
-    release(ring, at.stage, cluster);
+    ring.release(at.stage, cluster);
     at.advance(kStages);
   }
 
-  __device__ static void consume(const Arguments<Epilogue>& args, const Ring& ring, const TileWalk& walk,
-                                 int rank, int cluster) {
-    const int group = static_cast<int>(threadIdx.x) / 128 - 1;  // 64 rows of the tile
-    const std::uint64_t left = tile_descriptor<kLeft>(ring.left + group * 64 * kTurn * 2, 64 * kTurn * 2);
-    const std::uint64_t right = tile_descriptor<kRight>(ring.right, 64 * kTurn * 2);
-    SigmaCache cache;
-    if constexpr (Epilogue::kSigma) cache = {ring.sigma, args.epilogue.sigma};
+  __device__ static void consume(const Arguments<Epilogue>& args, const Ring& ring, const Walk& walk) {
+    const int group = static_cast<int>(threadIdx.x) / 128 - 1, cluster = walk.size;
+    const std::uint64_t left =
+        tile_descriptor<kLeft>(ring.left_begin + group * 64 * kTurn * 2, 64 * kTurn * 2);
+    const std::uint64_t right = tile_descriptor<kRight>(ring.right_begin, 64 * kTurn * 2);
+    const SigmaCache cache(ring.sigma);
     RingPlace at;
-    for (int tile = static_cast<int>(blockIdx.x) / cluster; tile < walk.total();
-         tile += static_cast<int>(gridDim.x) / cluster) {
-      int row_group, col_tile;
-      walk.place(tile, row_group, col_tile);
-      const TilePlace place{std::int64_t{row_group * cluster + rank} * kRows + group * 64,
-                            std::int64_t{col_tile} * kColumns, args.rows, args.cols};
-      TilePending<kRegisters> pending{reinterpret_cast<float4*>(args.pending) +
-                                      static_cast<std::int64_t>(blockIdx.x) * args.levels *
-                                          TilePending<kRegisters>::kLevel +
-                                      (threadIdx.x - 128)};
+    const Outlet<Shape> out{ring, group, cluster, args.epilogue.template chunk_stages<Shape>()};
+    using Pending = TilePending<kRegisters>;
+    float4* const pending_begin = reinterpret_cast<float4*>(args.pending) +
+                                  static_cast<std::int64_t>(blockIdx.x) * args.levels * Pending::kLevel +
+                                  (threadIdx.x - 128);
+    for (int tile = walk.first(); tile < walk.total(); tile += walk.step()) {
+      Pending pending{pending_begin};
       float acc[kRegisters];
       for (int lane = 0; lane < kLanes; ++lane) {
         int node = 0;
@@ -245,108 +281,184 @@ struct TileKernel {
           }
 #pragma unroll 1
           for (int merge = 0; merge < leaf.merges(); ++merge) {
-            pending.pop(acc,
-                        [&](float lower, float upper) { return as_node(args.bf16_nodes, lower + upper); });
+            if (args.bf16_nodes) {
+              pending.pop(acc,
+                          [](float lower, float upper) { return numerics::rounded_bf16(lower + upper); });
+            } else {
+              pending.pop(acc, [](float lower, float upper) { return lower + upper; });
+            }
           }
           if (!leaf.emits() || lane + 1 < kLanes) {
             pending.push(acc);
             continue;
           }
           if constexpr (kLanes == 2) {
-            pending.pop(acc, [&](float gate, float up) {
-              return args.lanes == Precision::bf16 ? numerics::rounded_bf16(gate) + numerics::rounded_bf16(up)
-                                                   : gate + up;
-            });
+            if (args.lanes == Precision::bf16) {
+              pending.pop(acc, [](float gate, float up) {
+                return numerics::rounded_bf16(gate) + numerics::rounded_bf16(up);
+              });
+            } else {
+              pending.pop(acc, [](float gate, float up) { return gate + up; });
+            }
           }
-          args.epilogue.store(acc, place, node++, cache);
+          if (args.staged) {
+            args.epilogue.template stage<Shape>(acc, out, at, cache);
+          } else {
+            args.epilogue.store(acc, place_of(walk, tile, group), node++);
+          }
         }
       }
     }
   }
 
+  __device__ static TilePlace place_of(const Walk& walk, int tile, int group) {
+    TilePlace place = walk.template place<kColumns>(tile);
+    place.row += group * 64;
+    return place;
+  }
+
+  // The warp that sends a warpgroup's results off.
+  __device__ static void send(const Arguments<Epilogue>& args, const Ring& ring, const Walk& walk,
+                              int group) {
+    const Outlet<Shape> out{ring, group, walk.size, args.epilogue.template chunk_stages<Shape>()};
+    int turns = 0;
+    for (int i = 0; i < args.leaves.count; ++i) turns += (args.leaves.step[i].length() + kTurn - 1) / kTurn;
+    RingPlace at;
+    std::uint32_t phases = 0;
+    for (int tile = walk.first(); tile < walk.total(); tile += walk.step()) {
+      const TilePlace place = place_of(walk, tile, group);
+      at.stage = (at.stage + kLanes * turns) % kStages;
+      for (int chunk = 0; chunk < kChunks; ++chunk) {
+        out.dispatch(at, phases,
+                     [&](int first) { args.epilogue.send(args.result, place, out, chunk, first); });
+      }
+    }
+  }
+
   __device__ static void run(const Arguments<Epilogue>& args, unsigned char* memory) {
-    const Ring ring = ring_of(memory);
-    const int rank = static_cast<int>(cluster_rank()), cluster = static_cast<int>(cluster_size());
+    const Ring ring(memory);
+    const Walk walk(args);
     if (threadIdx.x == 0) {
       for (int stage = 0; stage < kStages; ++stage) {
-        barrier_init(&ring.full[stage], 1);
-        barrier_init(&ring.empty[stage], kConsumers * 4 * cluster);
+        barrier_init(ring.full(stage), 1);
+        barrier_init(ring.empty(stage), kGroups * 4 * walk.size);
+        for (int group = 0; group < kGroups; ++group) barrier_init(ring.written(stage, group), 4);
       }
       barrier_init_fence();
       for (int i = 0; i < 2; ++i) {
         prefetch_map(&args.left[i]);
         prefetch_map(&args.right[i]);
       }
+      if (args.staged) prefetch_map(&args.result[0]);
     }
     if constexpr (Epilogue::kSigma) SigmaCache::fill(ring.sigma, args.epilogue.sigma, kThreads);
     __syncthreads();
     cluster_sync();
     wait_for_kernels_before();
-    const TileWalk walk{args.row_groups, args.col_tiles, cluster};
     if (threadIdx.x < 128) {
-      lower_registers<24>();
+      lower_registers<kProducerRegisters>();
+      const int warp = static_cast<int>(threadIdx.x) / 32;
       if (threadIdx.x == 0) {
-        produce(args, ring, walk, rank, cluster);
+        produce(args, ring, walk);
         let_next_kernel_begin();
+      } else if (warp >= 1 && warp <= kGroups && args.staged) {
+        send(args, ring, walk, warp - 1);
       }
     } else {
-      raise_registers<240>();
-      consume(args, ring, walk, rank, cluster);
+      raise_registers<kConsumerRegisters>();
+      consume(args, ring, walk);
     }
     __syncwarp();
     cluster_sync();  // nobody leaves while others may still write to it
   }
 };
 
-template <class Epilogue, int kWidth, int kLanes, TileLayout kLeft, TileLayout kRight>
+template <class Epilogue, class Shape, int kLanes, TileLayout kLeft, TileLayout kRight>
 __global__ void __launch_bounds__(kThreads, 1) tile_kernel(const __grid_constant__ Arguments<Epilogue> args) {
   extern __shared__ unsigned char memory[];
-  TileKernel<Epilogue, kWidth, kLanes, kLeft, kRight>::run(args, memory);
+  TileKernel<Epilogue, Shape, kLanes, kLeft, kRight>::run(args, memory);
 }
 
-template <class Epilogue, int kLanes, TileLayout kLeft, TileLayout kRight>
-void prepare_kernels() {
-  allow_shared_memory(tile_kernel<Epilogue, 256, kLanes, kLeft, kRight>, shared_bytes(256, Epilogue::kSigma));
-  allow_shared_memory(tile_kernel<Epilogue, 128, kLanes, kLeft, kRight>, shared_bytes(128, Epilogue::kSigma));
+// bf16 matrices that leave and come through the ring, as operands whose k are the columns; none if results
+// are written element by element.
+struct Staged {
+  int count = 0;
+  Operand result[3] = {};
+  Operand source[2] = {};
+};
+inline bool can_be_staged(const Operand& matrix, std::int64_t cols) {
+  // The copy engine writes sixteen bytes or none at the end of a row.
+  return matrix.data == nullptr || (cols % 8 == 0 && is_mappable(matrix, cols));
 }
 
-template <class Epilogue, int kWidth, int kLanes, TileLayout kLeft, TileLayout kRight>
-void launch_width(const TileProblem& problem, const Epilogue& epilogue, int cluster,
-                  const TileResources& resources) {
+template <class... Shapes>
+struct ShapeList {};
+
+// Shapes that a stage is built for; choose_tiles names no other.
+using WideShapes = ShapeList<Shape<256>, Shape<128>>;
+using GateUpShapes = ShapeList<Shape<256>, Shape<192>, Shape<128>>;
+
+template <class Epilogue, int kLanes, TileLayout kLeft, TileLayout kRight, class... Shapes>
+void prepare_kernels(ShapeList<Shapes...>) {
+  (allow_shared_memory(tile_kernel<Epilogue, Shapes, kLanes, kLeft, kRight>,
+                       Ring<Shapes>::shared_bytes(Epilogue::kSigma)),
+   ...);
+}
+
+template <class Epilogue, class Shape, int kLanes, TileLayout kLeft, TileLayout kRight>
+void launch_shape(const TileProblem& problem, const Epilogue& epilogue, const Staged& staged,
+                  const ClusterShape& cluster, const TileResources& resources) {
   constexpr bool kDual = Epilogue::kParts == 2;
-  constexpr int kColumns = kDual ? kWidth / 2 : kWidth;
+  constexpr int kColumns = kDual ? Shape::kWidth / 2 : Shape::kWidth;
   Arguments<Epilogue> args{};
-  const int right_rows = kDual ? kWidth / 2 : kWidth / cluster;
+  const int left_rows = kLeft == TileLayout::k_major ? kRows / cluster.cols : kTurn;
+  const int right_rows =
+      kRight == TileLayout::k_major ? (kDual ? kColumns : Shape::kWidth / cluster.rows) : kTurn;
   for (int i = 0; i < 2; ++i) {
     const Operand& left = problem.left[kLanes == 2 ? i : 0];
     const Operand& right = problem.right[kLanes == 2 || kDual ? i : 0];
-    args.left[i] = make_tensor_map(left, problem.k, 64, kLeft == TileLayout::k_major ? kRows : kTurn);
-    args.right[i] = make_tensor_map(right, problem.k, 64, kRight == TileLayout::k_major ? right_rows : kTurn);
+    args.left[i] = make_tensor_map(left, problem.k, 64, left_rows);
+    args.right[i] = make_tensor_map(right, problem.k, 64, right_rows);
   }
   args.leaves = problem.leaves->list<ShortLeafList>();
   args.rows = problem.left[0].outer;
   args.cols = problem.right[0].outer;
-  args.row_groups = static_cast<int>((args.rows + kRows * cluster - 1) / (kRows * cluster));
-  args.col_tiles = static_cast<int>((args.cols + kColumns - 1) / kColumns);
+  args.cluster = cluster;
+  args.row_groups = groups_of(args.rows, kRows * cluster.rows);
+  args.col_groups = groups_of(args.cols, kColumns * cluster.cols);
   args.pending = resources.pending;
   args.levels = resources.levels;
   args.bf16_nodes = problem.bf16_nodes;
   args.lanes = problem.lanes_precision;
   args.epilogue = epilogue;
-  const int clusters = std::min(args.row_groups * args.col_tiles, resources.multiprocessors / cluster);
-  launch(tile_kernel<Epilogue, kWidth, kLanes, kLeft, kRight>,
-         {clusters * cluster, kThreads, shared_bytes(kWidth, Epilogue::kSigma), cluster, resources.early},
-         resources.stream, "contraction in tiles", args);
+  args.staged = staged.count > 0;
+  for (int i = 0; i < 2 && args.staged; ++i) args.staged = can_be_staged(staged.source[i], args.cols);
+  for (int i = 0; i < staged.count && args.staged; ++i)
+    args.staged = can_be_staged(staged.result[i], args.cols);
+  for (int i = 0; i < staged.count && args.staged; ++i) {
+    args.result[i] = make_tensor_map(staged.result[i], args.cols, Shape::kBoxColumns, 64);
+  }
+  for (int i = 0; i < 2 && args.staged && Epilogue::kLoads; ++i) {
+    args.source[i] = make_tensor_map(staged.source[i], args.cols, Shape::kBoxColumns, 64);
+  }
+  const int size = cluster.rows * cluster.cols;
+  const int clusters = std::min(args.row_groups * args.col_groups, resources.device.blocks(size) / size);
+  LaunchShape shape{clusters * size, kThreads, Ring<Shape>::shared_bytes(Epilogue::kSigma), size};
+  shape.early = resources.early;
+  launch(tile_kernel<Epilogue, Shape, kLanes, kLeft, kRight>, shape, resources.stream, "contraction in tiles",
+         args);
 }
 
-template <class Epilogue, int kLanes, TileLayout kLeft, TileLayout kRight>
-void launch_tiles(const TileProblem& problem, const Epilogue& epilogue, const TileTuning& tuning,
-                  const TileResources& resources) {
-  if (tuning.width == 256) {
-    launch_width<Epilogue, 256, kLanes, kLeft, kRight>(problem, epilogue, tuning.cluster, resources);
-  } else {
-    launch_width<Epilogue, 128, kLanes, kLeft, kRight>(problem, epilogue, tuning.cluster, resources);
-  }
+template <class Epilogue, int kLanes, TileLayout kLeft, TileLayout kRight, class... Shapes>
+void launch_tiles(ShapeList<Shapes...>, const TileProblem& problem, const Epilogue& epilogue,
+                  const Staged& staged, const TileTuning& tuning, const TileResources& resources) {
+  const auto try_shape = [&]<class Shape>(Shape) {
+    if (tuning.width != Shape::kWidth) return false;
+    launch_shape<Epilogue, Shape, kLanes, kLeft, kRight>(problem, epilogue, staged, tuning.cluster,
+                                                         resources);
+    return true;
+  };
+  static_cast<void>((try_shape(Shapes{}) || ...));
 }
 
 }  // namespace samebits::engine::cuda::tiles

@@ -1,5 +1,5 @@
-// Many tokens, leaf sm90: persistent tiles of 128 x 256 or 128 x 128 on wgmma, fed by the copy engine, with
-// the activation or its gradient in the epilogue. Bound by the tensor cores.
+// Many tokens, leaf sm90: persistent tiles on wgmma, fed by the copy engine, with the activation or its
+// gradient in the epilogue. Bound by the tensor cores; at 65 to 128 tokens by what reaches a multiprocessor.
 #pragma once
 
 #include "engine/cuda/contraction.hpp"
@@ -7,10 +7,22 @@
 
 namespace samebits::engine::cuda {
 
+// Blocks that work on neighbouring tiles: `rows` down the rows share a right operand, `cols` along the
+// columns a left one.
+struct ClusterShape {
+  int rows = 1, cols = 1;
+};
+
 // What a launch may choose; no bit depends on it.
 struct TileTuning {
-  int width = 256;  // columns of a tile: 256 or 128
-  int cluster = 1;  // blocks that share a right operand tile: 1 or 2
+  int width = 256;  // columns of a tile's right operand: 256, 128, or 192 for gate and up
+  ClusterShape cluster;
+};
+
+// How many blocks can be resident as clusters of 1 and 2.
+struct TileDevice {
+  int most[2] = {0, 0};
+  int blocks(int cluster) const { return most[cluster - 1]; }
 };
 
 // One result of a tile launch and what it is made of. `lanes` 2: the second pair of operands is contracted
@@ -25,24 +37,28 @@ struct TileProblem {
   Precision lanes_precision = Precision::f32;
 };
 
+inline int groups_of(std::int64_t extent, int size) { return static_cast<int>((extent + size - 1) / size); }
+
 // Bytes of pending nodes: `levels` of every resident block.
 std::size_t tile_pending_bytes(int multiprocessors, int levels);
 
 // Whether these kernels can read the operands and follow the tree.
 bool tiles_serve(const TileProblem& problem, int levels);
 
-TileTuning choose_tiles(std::int64_t rows, std::int64_t cols, bool activation, int multiprocessors);
+// For a result of rows x cols, each element a contraction over `k`, of both lanes if there are two.
+TileTuning choose_tiles(bool gate_and_up, std::int64_t rows, std::int64_t cols, std::int64_t k,
+                        const TileDevice& device);
 
 // Once on every device, before a launch.
-void prepare_tiles();
-void prepare_store_tiles();
+TileDevice prepare_tiles();
+TileDevice prepare_store_tiles();
 void prepare_gate_up_tiles();
 void prepare_d_act_tiles();
 
 struct TileResources {
   float* pending = nullptr;
   int levels = 0;
-  int multiprocessors = 0;
+  TileDevice device;
   cudaStream_t stream = nullptr;
   bool early = false;  // may begin before the kernel in front has ended
 };

@@ -10,18 +10,19 @@ namespace {
 template <Swiglu kKind>
 void launch_as(const TileProblem& problem, const DAct& stage, const float* sigma, const TileTuning& tuning,
                const TileResources& resources) {
-  const bool aligned = has_aligned_rows(stage.gate) && has_aligned_rows(stage.up) &&
-                       has_aligned_rows(stage.d_gate) && has_aligned_rows(stage.d_up);
-  const GradientEpilogue<kKind> epilogue{
-      rows_of(stage.gate), rows_of(stage.up), rows_of(stage.d_gate), rows_of(stage.d_up), sigma, aligned};
-  tiles::launch_tiles<GradientEpilogue<kKind>, 1, k_major, mn64>(problem, epilogue, tuning, resources);
+  const GradientEpilogue<kKind> epilogue{rows_of(stage.gate), rows_of(stage.up), rows_of(stage.d_gate),
+                                         rows_of(stage.d_up), sigma};
+  const tiles::Staged staged{
+      2, {by_rows(stage.d_gate), by_rows(stage.d_up)}, {by_rows(stage.gate), by_rows(stage.up)}};
+  tiles::launch_tiles<GradientEpilogue<kKind>, 1, k_major, mn64>(tiles::WideShapes(), problem, epilogue,
+                                                                 staged, tuning, resources);
 }
 
 }  // namespace
 
 void prepare_d_act_tiles() {
-  tiles::prepare_kernels<GradientEpilogue<Swiglu::one>, 1, k_major, mn64>();
-  tiles::prepare_kernels<GradientEpilogue<Swiglu::two>, 1, k_major, mn64>();
+  tiles::prepare_kernels<GradientEpilogue<Swiglu::one>, 1, k_major, mn64>(tiles::WideShapes());
+  tiles::prepare_kernels<GradientEpilogue<Swiglu::two>, 1, k_major, mn64>(tiles::WideShapes());
 }
 
 void tiles_d_act(const TileProblem& problem, const DAct& stage, Swiglu kind, const float* sigma,

@@ -10,18 +10,19 @@ namespace {
 template <Swiglu kKind>
 void launch_as(const TileProblem& problem, const GateUp& stage, const float* sigma, const TileTuning& tuning,
                const TileResources& resources) {
-  const bool aligned =
-      has_aligned_rows(stage.gate_out) && has_aligned_rows(stage.up_out) && has_aligned_rows(stage.act);
-  const ActivateEpilogue<kKind> epilogue{
-      rows_of(stage.gate_out), rows_of(stage.up_out), rows_of(stage.act), sigma, stage.keep, aligned};
-  tiles::launch_tiles<ActivateEpilogue<kKind>, 1, k_major, k_major>(problem, epilogue, tuning, resources);
+  const ActivateEpilogue<kKind> epilogue{rows_of(stage.act), rows_of(stage.gate_out), rows_of(stage.up_out),
+                                         sigma, stage.keep};
+  tiles::Staged staged{1, {by_rows(stage.act)}};
+  if (stage.keep) staged = {3, {by_rows(stage.act), by_rows(stage.gate_out), by_rows(stage.up_out)}};
+  tiles::launch_tiles<ActivateEpilogue<kKind>, 1, k_major, k_major>(tiles::GateUpShapes(), problem, epilogue,
+                                                                    staged, tuning, resources);
 }
 
 }  // namespace
 
 void prepare_gate_up_tiles() {
-  tiles::prepare_kernels<ActivateEpilogue<Swiglu::one>, 1, k_major, k_major>();
-  tiles::prepare_kernels<ActivateEpilogue<Swiglu::two>, 1, k_major, k_major>();
+  tiles::prepare_kernels<ActivateEpilogue<Swiglu::one>, 1, k_major, k_major>(tiles::GateUpShapes());
+  tiles::prepare_kernels<ActivateEpilogue<Swiglu::two>, 1, k_major, k_major>(tiles::GateUpShapes());
 }
 
 void tiles_gate_up(const TileProblem& problem, const GateUp& stage, Swiglu kind, const float* sigma,

@@ -6,28 +6,54 @@ namespace samebits::engine::cuda {
 
 using enum TileLayout;
 
-void prepare_store_tiles() {
-  tiles::prepare_kernels<StoreEpilogue, 1, k_major, k_major>();  // down
-  tiles::prepare_kernels<StoreEpilogue, 1, k_major, mn64>();     // one lane of dX
-  tiles::prepare_kernels<StoreEpilogue, 2, k_major, mn64>();     // dX
-  tiles::prepare_kernels<StoreEpilogue, 1, mn64, mn64>();        // weight gradients
+TileDevice prepare_store_tiles() {
+  tiles::prepare_kernels<StoreEpilogue, 1, k_major, k_major>(tiles::WideShapes());  // down
+  tiles::prepare_kernels<StoreEpilogue, 1, k_major, mn64>(tiles::WideShapes());     // one lane of dX
+  tiles::prepare_kernels<StoreEpilogue, 2, k_major, mn64>(tiles::WideShapes());     // dX
+  tiles::prepare_kernels<StoreEpilogue, 1, mn64, mn64>(tiles::WideShapes());        // weight gradients
+  TileDevice device;
+  for (const int cluster : {1, 2}) {
+    cudaLaunchConfig_t config{};
+    config.gridDim = dim3(static_cast<unsigned>(cluster));
+    config.blockDim = dim3(tiles::kThreads);
+    config.dynamicSmemBytes = tiles::Ring<tiles::Shape<256>>::shared_bytes(false);
+    cudaLaunchAttribute attribute{};
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim.x = static_cast<unsigned>(cluster);
+    attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    int clusters = 0;
+    check(cudaOccupancyMaxActiveClusters(
+              &clusters, tiles::tile_kernel<StoreEpilogue, tiles::Shape<256>, 1, k_major, k_major>, &config),
+          "asking how many clusters fit");
+    device.most[cluster - 1] = clusters * cluster;
+  }
+  return device;
 }
 
 void tiles_store(const TileProblem& problem, const Target& target, const TileTuning& tuning,
                  const TileResources& resources) {
-  const std::int64_t vector = target.f32 ? 2 : 8;  // elements of a store
-  const bool aligned = reinterpret_cast<std::uintptr_t>(target.data) % 16 == 0 &&
-                       target.row_stride % vector == 0 && target.node_stride % vector == 0;
-  const StoreEpilogue epilogue{target, aligned};
+  const bool pairs = reinterpret_cast<std::uintptr_t>(target.data) % 8 == 0 && target.row_stride % 2 == 0 &&
+                     target.node_stride % 2 == 0;
+  const StoreEpilogue epilogue{target, pairs};
+  tiles::Staged staged;
+  if (!target.f32 && problem.leaves->nodes() == 1) {
+    staged = {1, {{static_cast<std::uint16_t*>(target.data), problem.left[0].outer, target.row_stride}}};
+  }
   const bool left_k = is_k_major(problem.left[0]), right_k = is_k_major(problem.right[0]);
   if (problem.lanes == 2) {
-    tiles::launch_tiles<StoreEpilogue, 2, k_major, mn64>(problem, epilogue, tuning, resources);
+    tiles::launch_tiles<StoreEpilogue, 2, k_major, mn64>(tiles::WideShapes(), problem, epilogue, staged,
+                                                         tuning, resources);
   } else if (left_k && right_k) {
-    tiles::launch_tiles<StoreEpilogue, 1, k_major, k_major>(problem, epilogue, tuning, resources);
+    tiles::launch_tiles<StoreEpilogue, 1, k_major, k_major>(tiles::WideShapes(), problem, epilogue, staged,
+                                                            tuning, resources);
   } else if (left_k) {
-    tiles::launch_tiles<StoreEpilogue, 1, k_major, mn64>(problem, epilogue, tuning, resources);
+    tiles::launch_tiles<StoreEpilogue, 1, k_major, mn64>(tiles::WideShapes(), problem, epilogue, staged,
+                                                         tuning, resources);
   } else {
-    tiles::launch_tiles<StoreEpilogue, 1, mn64, mn64>(problem, epilogue, tuning, resources);
+    tiles::launch_tiles<StoreEpilogue, 1, mn64, mn64>(tiles::WideShapes(), problem, epilogue, staged, tuning,
+                                                      resources);
   }
 }
 

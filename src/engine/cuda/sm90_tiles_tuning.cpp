@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <span>
 
 #include "engine/cuda/sm90_tiles.hpp"
 #include "engine/cuda/tensor_map.hpp"
@@ -24,32 +26,56 @@ bool tiles_serve(const TileProblem& problem, int levels) {
   return problem.leaves->fits_short() && problem.leaves->levels() + problem.lanes - 1 <= levels;
 }
 
-// The fewest turns of the busiest block: tiles a block has, times what a tile costs. A narrow tile costs more
-// than half a wide one, since each operand byte serves fewer products.
-TileTuning choose_tiles(std::int64_t rows, std::int64_t cols, bool activation, int multiprocessors) {
+namespace {
+
+// Widths that kernels are built for; gate and up side by side also come as 96 columns each.
+std::span<const int> widths(bool gate_and_up) {
+  static constexpr int kAll[] = {256, 128, 192};
+  return {kAll, gate_and_up ? 3u : 2u};
+}
+
+// Cycles of the busiest block, by what a multiprocessor was seen to do: 2048 products a cycle, 52 bytes a
+// cycle arriving, of which L2 gives 40; a tile costs its epilogue besides.
+double cycles_of(int width, const ClusterShape& cluster, double waves, std::int64_t turns) {
+  constexpr double kTurn = 64, kProducts = 2048, kArriving = 52, kFromL2 = 40;
+  const double products = kTileRows * width * kTurn / kProducts;
+  const double arriving = (kTileRows + width) * kTurn * 2 / kArriving;
+  const double from_l2 =
+      (static_cast<double>(kTileRows) / cluster.cols + static_cast<double>(width) / cluster.rows) * kTurn *
+      2 / kFromL2;
+  const double epilogue = 500 + 2000.0 * width / kWidest;
+  const double larger = 1 + 0.01 * (cluster.rows * cluster.cols - 1);  // fewer fit, more wait for each other
+  return waves * (static_cast<double>(turns) * std::max({products, arriving, from_l2}) + epilogue) * larger;
+}
+
+}  // namespace
+
+TileTuning choose_tiles(bool gate_and_up, std::int64_t rows, std::int64_t cols, std::int64_t k,
+                        const TileDevice& device) {
   TileTuning best;
   double least = 0;
-  for (const int width : {256, 128}) {
-    for (const int cluster : {2, 1}) {
-      const std::int64_t columns = activation ? width / 2 : width;
+  const std::int64_t turns = (k + 63) / 64;
+  for (const int width : widths(gate_and_up)) {
+    const int columns = gate_and_up ? width / 2 : width;
+    for (const ClusterShape cluster : {ClusterShape{2, 1}, ClusterShape{1, 1}, ClusterShape{1, 2}}) {
+      const int size = cluster.rows * cluster.cols;
+      if (device.blocks(size) < size) continue;
       const std::int64_t groups =
-          (rows + kTileRows * cluster - 1) / (kTileRows * cluster) * ((cols + columns - 1) / columns);
-      const std::int64_t clusters = multiprocessors / cluster, waves = (groups + clusters - 1) / clusters;
-      const double cost =
-          static_cast<double>(waves) * (width == 256 ? 1.0 : 0.56) * (cluster == 2 ? 1.0 : 1.06);
-      if (least == 0 || cost < least) {
-        least = cost;
-        best = {width, cluster};
-      }
+          std::int64_t{groups_of(rows, kTileRows * cluster.rows)} * groups_of(cols, columns * cluster.cols);
+      const double waves = std::ceil(static_cast<double>(groups) / (device.blocks(size) / size));
+      const double cycles = cycles_of(width, cluster, waves, turns);
+      if (least != 0 && cycles >= least) continue;
+      least = cycles;
+      best = {width, cluster};
     }
   }
   return best;
 }
 
-void prepare_tiles() {
-  prepare_store_tiles();
+TileDevice prepare_tiles() {
   prepare_gate_up_tiles();
   prepare_d_act_tiles();
+  return prepare_store_tiles();
 }
 
 }  // namespace samebits::engine::cuda

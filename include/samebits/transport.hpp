@@ -68,4 +68,21 @@ struct TransportCallbacks {
 };
 SAMEBITS_API std::shared_ptr<Transport> callback_transport(int rank, int size, TransportCallbacks callbacks);
 
+// Ranks as processes, started by mpirun or the like. A thread tells the others once in a while that this
+// process is alive, whatever it computes; a rank of which nothing was heard for the timeout is lost.
+struct MpiOptions {
+  double timeout_seconds = 60;
+};
+
+// All processes that were started, a rank each; collective. Initialises MPI if nobody has. When its last
+// reference goes, waits for the others and ends MPI; after a failure it waits for nobody and leaves MPI as it
+// is: the process can then only end. Throws Error(environment) where the build has no MPI.
+SAMEBITS_API std::shared_ptr<Transport> mpi_transport(const MpiOptions& options = {});
+
+struct MpiStatus {
+  bool built = false;
+  std::string library;  // "Open MPI 4.1.4"
+};
+SAMEBITS_API MpiStatus mpi_status();
+
 }  // namespace samebits

@@ -1,0 +1,109 @@
+// Ranks as processes of an MPI world. MPI moves bytes from rank to rank and nothing else: its collectives
+// would wait forever for a rank that is gone, and its reductions add.
+#include <fmt/format.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "transport/group.hpp"
+#include "transport/mpi_world.hpp"
+
+namespace samebits {
+namespace {
+
+using transport::check_counts;
+using transport::Incoming;
+using transport::MpiWorld;
+using transport::Outgoing;
+
+class MpiTransport final : public Transport {
+ public:
+  MpiTransport(std::shared_ptr<MpiWorld> world, transport::Members members)
+      : world_(std::move(world)), members_(std::move(members)) {}
+
+  std::string name() const override { return "mpi"; }
+  int rank() const override { return members_.rank; }
+  int size() const override { return static_cast<int>(members_.of_world.size()); }
+  bool reaches(MemorySpace space) const override { return space == MemorySpace::host; }
+
+  void all_gather(const void* send, void* receive, std::span<const std::size_t> bytes, MemorySpace space,
+                  Queue) override {
+    check_counts(bytes, size());
+    check_space(space);
+    std::vector<Incoming> incoming;
+    std::vector<Outgoing> outgoing;
+    auto* to = static_cast<unsigned char*>(receive);
+    for (std::size_t r = 0; r < bytes.size(); ++r) {
+      if (is_me(r)) {
+        if (to != send && bytes[r] > 0) std::memcpy(to, send, bytes[r]);
+      } else {
+        incoming.push_back({members_.of_world[r], to, bytes[r]});
+        outgoing.push_back({members_.of_world[r], send, bytes[static_cast<std::size_t>(members_.rank)]});
+      }
+      to += bytes[r];
+    }
+    world_->exchange(incoming, outgoing);
+  }
+
+  void all_to_all(const void* send, std::span<const std::size_t> send_bytes, void* receive,
+                  std::span<const std::size_t> receive_bytes, MemorySpace space, Queue) override {
+    check_counts(send_bytes, size());
+    check_counts(receive_bytes, size());
+    check_space(space);
+    std::vector<Incoming> incoming;
+    std::vector<Outgoing> outgoing;
+    auto* to = static_cast<unsigned char*>(receive);
+    const auto* from = static_cast<const unsigned char*>(send);
+    for (std::size_t r = 0; r < send_bytes.size(); ++r) {
+      if (!is_me(r)) {
+        incoming.push_back({members_.of_world[r], to, receive_bytes[r]});
+        outgoing.push_back({members_.of_world[r], from, send_bytes[r]});
+      } else if (send_bytes[r] != receive_bytes[r]) {
+        throw Error(ErrorCode::invalid_argument, fmt::format("rank {} sends itself {} bytes and expects {}",
+                                                             members_.rank, send_bytes[r], receive_bytes[r]));
+      } else if (send_bytes[r] > 0) {
+        std::memcpy(to, from, send_bytes[r]);
+      }
+      to += receive_bytes[r];
+      from += send_bytes[r];
+    }
+    world_->exchange(incoming, outgoing);
+  }
+
+  std::shared_ptr<Transport> subgroup(std::span<const int> ranks) override {
+    return std::make_shared<MpiTransport>(world_, transport::subgroup_of(members_, ranks));
+  }
+
+  void abort(const std::string& reason) noexcept override { world_->abort(reason); }
+
+ private:
+  bool is_me(std::size_t r) const { return static_cast<int>(r) == members_.rank; }
+  static void check_space(MemorySpace space) {
+    if (space == MemorySpace::host) return;
+    throw Error(ErrorCode::invalid_argument, "the mpi transport moves host memory");
+  }
+
+  std::shared_ptr<MpiWorld> world_;
+  transport::Members members_;
+};
+
+}  // namespace
+
+std::shared_ptr<Transport> mpi_transport(const MpiOptions& options) {
+  auto world = std::make_shared<MpiWorld>(options);
+  transport::Members members{std::vector<int>(static_cast<std::size_t>(world->size())), world->rank()};
+  std::iota(members.of_world.begin(), members.of_world.end(), 0);
+  return std::make_shared<MpiTransport>(std::move(world), std::move(members));
+}
+
+MpiStatus mpi_status() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  MPI_Get_library_version(text, &length);  // legal before MPI has begun
+  std::string library(text, static_cast<std::size_t>(length));
+  library.resize(std::min(library.find_first_of(",\n"), library.size()));
+  if (library.rfind("Open MPI v", 0) == 0) library.erase(9, 1);
+  return {true, library};
+}
+
+}  // namespace samebits

@@ -1,0 +1,121 @@
+// The thread that tells the other ranks that this process is alive, and hears the same of them.
+#include <algorithm>
+
+#include "transport/mpi_world.hpp"
+
+namespace samebits::transport {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int kTag = 2;
+
+}  // namespace
+
+void MpiWorld::pulse() {
+  // Ten signs of life within the timeout; ears open more often.
+  const Clock::duration beat = std::min<Clock::duration>(1s, timeout_ / 10);
+  const auto nap = std::min<Clock::duration>(50ms, beat / 2);
+  Clock::time_point next = Clock::now();
+  while (!ending_) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopped_) return;
+      listen_locked();
+      if (Clock::now() >= next) {
+        for (int r = 0; r < size_; ++r) tell_locked(r, {});
+        next = Clock::now() + beat;
+      }
+    }
+    std::this_thread::sleep_for(nap);
+  }
+}
+
+void MpiWorld::listen_locked() {
+  for (;;) {
+    int there = 0;
+    MPI_Status status;
+    if (MPI_Iprobe(MPI_ANY_SOURCE, kTag, control_, &there, &status) != MPI_SUCCESS || there == 0) return;
+    Message message;
+    if (MPI_Recv(&message, sizeof message, MPI_BYTE, status.MPI_SOURCE, kTag, control_, MPI_STATUS_IGNORE) !=
+        MPI_SUCCESS)
+      return;
+    Peer& peer = peers_[static_cast<std::size_t>(status.MPI_SOURCE)];
+    peer.heard = Clock::now();
+    if (message.word == Word::goodbye) peer.gone = true;
+    if (message.word == Word::give_up && failure_.empty()) {
+      message.reason[sizeof message.reason - 1] = 0;
+      failure_ = message.reason;
+    }
+  }
+}
+
+// One message a rank is on its way at a time: a rank that does not listen is told nothing more.
+void MpiWorld::tell_locked(int rank, const Message& message) {
+  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  if (rank == rank_ || peer.gone) return;
+  if (peer.sending != MPI_REQUEST_NULL) {
+    int over = 0;
+    if (MPI_Test(&peer.sending, &over, MPI_STATUS_IGNORE) != MPI_SUCCESS || over == 0) return;
+  }
+  Message& out = outbox_[static_cast<std::size_t>(rank)];
+  out = message;
+  MPI_Isend(&out, sizeof out, MPI_BYTE, rank, kTag, control_, &peer.sending);
+}
+
+// As tell, and waits a little until the messages are out; those still on their way before go first.
+void MpiWorld::tell_all_locked(const Message& message, std::chrono::milliseconds patience) {
+  const Clock::time_point until = Clock::now() + patience;
+  std::vector<bool> told(peers_.size(), false);
+  for (;;) {
+    bool all = true;
+    for (int r = 0; r < size_; ++r) {
+      Peer& peer = peers_[static_cast<std::size_t>(r)];
+      if (r == rank_ || peer.gone) continue;
+      int over = 1;
+      if (peer.sending != MPI_REQUEST_NULL) MPI_Test(&peer.sending, &over, MPI_STATUS_IGNORE);
+      if (over != 0 && !told[static_cast<std::size_t>(r)]) {
+        tell_locked(r, message);
+        told[static_cast<std::size_t>(r)] = true;
+        over = 0;
+      }
+      all = all && over != 0;
+    }
+    if (all || Clock::now() > until) return;
+    std::this_thread::sleep_for(1ms);
+  }
+}
+
+// Whether every rank has come to its end as well. MPI_Finalize waits for all; so nobody calls it before.
+bool MpiWorld::say_goodbye() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_ || !failure_.empty()) return false;
+    tell_all_locked({Word::goodbye, {}}, 1000ms);
+  }
+  for (;;) {
+    {
+      const std::lock_guard lock(mutex_);
+      listen_locked();
+      const Clock::time_point now = Clock::now();
+      bool all = true;
+      for (int r = 0; r < size_; ++r) {
+        const Peer& peer = peers_[static_cast<std::size_t>(r)];
+        if (r == rank_ || peer.gone) continue;
+        all = false;
+        if (now - peer.heard > timeout_) {
+          stopped_ = true;
+          return false;
+        }
+      }
+      if (!failure_.empty()) {
+        stopped_ = true;
+        return false;
+      }
+      if (all) return true;
+    }
+    std::this_thread::sleep_for(2ms);
+  }
+}
+
+}  // namespace samebits::transport

@@ -1,0 +1,142 @@
+// One rank of an MPI world that meets with what its arguments say. What becomes of it is written to
+// FOLDER/RANK: its exit code, and the message of the failure that it saw.
+//
+// usage: mpirun -np N mpi_ranks FOLDER TIMEOUT what [RANK]
+//   moves       uneven bytes, subgroups, messages of a few megabytes, all checked
+//   computes    RANK comes late by three timeouts, alive
+//   dies        RANK is killed between two exchanges
+//   stops       RANK is stopped (SIGSTOP)
+//   leaves      RANK ends while the others go on
+//   gives-up    RANK aborts with a reason
+//   disagrees   RANK expects one byte more of everybody
+//   goes-on     messages for a minute; FOLDER/begun.RANK says that they flow
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "samebits/error.hpp"
+#include "samebits/transport.hpp"
+
+namespace {
+
+using namespace samebits;
+
+unsigned char byte_of(std::size_t round, std::size_t from, std::size_t to, std::size_t i) {
+  return static_cast<unsigned char>(round * 31 + from * 50 + to * 7 + i * 13);
+}
+
+void require(bool holds, const char* what) {
+  if (!holds) throw Error(ErrorCode::internal, what);
+}
+
+// Every rank sends every other a message of its own size. `more`: what this rank wrongly expects.
+void exchange(Transport& transport, std::size_t round, std::size_t most, std::size_t more = 0) {
+  const auto ranks = static_cast<std::size_t>(transport.size()),
+             me = static_cast<std::size_t>(transport.rank());
+  const auto size = [&](std::size_t from, std::size_t to) {
+    return (round * 7919 + from * 104729 + to * 1299709) % (most + 1);
+  };
+  std::vector<std::size_t> sends(ranks), receives(ranks);
+  for (std::size_t r = 0; r < ranks; ++r)
+    sends[r] = size(me, r), receives[r] = size(r, me) + (r != me ? more : 0);
+  std::vector<unsigned char> out, in(std::accumulate(receives.begin(), receives.end(), std::size_t{1}), 0xEE);
+  for (std::size_t r = 0; r < ranks; ++r) {
+    for (std::size_t i = 0; i < sends[r]; ++i) out.push_back(byte_of(round, me, r, i));
+  }
+  out.push_back(0);
+  transport.all_to_all(out.data(), sends, in.data(), receives, MemorySpace::host, {});
+  std::size_t at = 0;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    for (std::size_t i = 0; i < receives[r]; ++i, ++at)
+      require(in[at] == byte_of(round, r, me, i), "other bytes came");
+  }
+  require(in[at] == 0xEE, "more bytes came");
+
+  std::vector<std::size_t> bytes(ranks);
+  for (std::size_t r = 0; r < ranks; ++r) bytes[r] = size(r, r);
+  std::vector<unsigned char> all(std::accumulate(bytes.begin(), bytes.end(), std::size_t{1}), 0xEE),
+      mine(bytes[me] + 1);
+  for (std::size_t i = 0; i < bytes[me]; ++i) mine[i] = byte_of(round, me, 0, i);
+  transport.all_gather(mine.data(), all.data(), bytes, MemorySpace::host, {});
+  at = 0;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    for (std::size_t i = 0; i < bytes[r]; ++i, ++at)
+      require(all[at] == byte_of(round, r, 0, i), "other bytes came");
+  }
+  require(all[at] == 0xEE, "more bytes came");
+}
+
+void moves(Transport& world) {
+  for (std::size_t round = 0; round < 200; ++round) exchange(world, round, 100);
+  for (std::size_t round = 0; round < 6; ++round) exchange(world, round, 3 << 20);
+  if (world.size() < 2) return;
+  std::vector<int> half;
+  for (int r = world.rank() % 2; r < world.size(); r += 2) half.push_back(r);
+  const auto group = world.subgroup(half);
+  for (std::size_t round = 0; round < 20; ++round) {
+    exchange(*group, round, 5000);
+    exchange(world, round, 50);
+  }
+}
+
+void goes_on(Transport& world, const std::string& folder) {
+  const auto begun = std::chrono::steady_clock::now();
+  for (std::size_t round = 0; std::chrono::steady_clock::now() - begun < std::chrono::minutes(1); ++round) {
+    exchange(world, round, 100000);
+    if (round == 20) std::ofstream(folder + "/begun." + std::to_string(world.rank())) << "\n";
+  }
+}
+
+void play(Transport& world, const std::string& folder, const std::string& what, bool is_the_one,
+          double timeout) {
+  if (what == "moves") return moves(world);
+  if (what == "goes-on") return goes_on(world, folder);
+  exchange(world, 1, 100000);
+  if (is_the_one) {
+    if (what == "dies") kill(getpid(), SIGKILL);
+    if (what == "stops") kill(getpid(), SIGSTOP);
+    if (what == "leaves") return;
+    if (what == "gives-up") {
+      world.abort("the disk of this rank is full");
+      throw Error(ErrorCode::bad_file, "the disk of this rank is full");
+    }
+    if (what == "computes") std::this_thread::sleep_for(std::chrono::duration<double>(3 * timeout));
+  }
+  exchange(world, 2, 100000, what == "disagrees" && is_the_one ? 1 : 0);
+  exchange(world, 3, 100);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 4) return 2;
+  const std::string folder = argv[1], what = argv[3];
+  const double timeout = std::atof(argv[2]);
+  int code = 0;
+  std::string message;
+  int rank = -1;
+  std::shared_ptr<Transport> world;
+  try {
+    world = mpi_transport({.timeout_seconds = timeout});
+    rank = world->rank();
+    play(*world, folder, what, argc > 4 && rank == std::atoi(argv[4]), timeout);
+  } catch (const Error& error) {
+    code = error.code() == ErrorCode::disagreement ? 2 : 3;
+    message = error.what();
+  }
+  std::ofstream(folder + "/" + std::to_string(rank)) << code << " " << message << "\n";
+  world.reset();
+  // Launchers end a job when its first process fails: the others are to have spoken by then.
+  if (code != 0) std::this_thread::sleep_for(std::chrono::seconds(1));
+  return code;
+}

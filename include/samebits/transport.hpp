@@ -68,6 +68,15 @@ struct TransportCallbacks {
 };
 SAMEBITS_API std::shared_ptr<Transport> callback_transport(int rank, int size, TransportCallbacks callbacks);
 
+// Bytes that left for other ranks and came from them.
+struct Moved {
+  std::size_t sent = 0, received = 0, collectives = 0;
+};
+
+// A transport that counts what it and its subgroups move. `moved` is one rank's: added to without a lock.
+SAMEBITS_API std::shared_ptr<Transport> counting_transport(std::shared_ptr<Transport> transport,
+                                                           std::shared_ptr<Moved> moved);
+
 // Ranks as processes, started by mpirun or the like. A thread tells the others once in a while that this
 // process is alive, whatever it computes; a rank of which nothing was heard for the timeout is lost.
 struct MpiOptions {

@@ -1,36 +1,24 @@
 #include "ffn/token_reduction.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <numeric>
 
-#include "layout/cuts.hpp"
 #include "numerics/walk.hpp"
-#include "samebits/error.hpp"
 
 namespace samebits::ffn {
-namespace {
-
-// Gradients cross ranks in blocks of rows, so that the buffers for them stay small beside the weights.
-constexpr std::size_t kBlockBytes = std::size_t{8} << 20;
-constexpr std::size_t kCoverBytes = std::size_t{32} << 20;
-
-}  // namespace
-
 TokenReduction::TokenReduction(const PlanOptions& options, Ranks& ranks, engine::Engine& engine,
                                Workspace& workspace, std::int64_t intermediate_held)
     : options_(options),
       ranks_(ranks),
       engine_(engine),
-      intermediate_held_(intermediate_held),
-      node_bytes_(options.contract.node == Precision::f32 ? 4 : 2),
+      sizes_{options.shape.hidden, intermediate_held, ranks.cp,
+             std::size_t{options.contract.node == Precision::f32 ? 4u : 2u}, engine.most_finish_nodes()},
+      node_bytes_(sizes_.node_bytes),
       nodes_of_(static_cast<std::size_t>(ranks.cp)),
       send_bytes_(static_cast<std::size_t>(ranks.cp)),
       receive_bytes_(static_cast<std::size_t>(ranks.cp)) {
   if (ranks.cp == 1) return;
-  const std::int64_t hidden = options.shape.hidden, tokens = options.max_tokens;
-  const std::int64_t widest = std::max(hidden, intermediate_held);
+  const std::int64_t hidden = options.shape.hidden, tokens = options.max_tokens, widest = sizes_.widest();
   if (options.gradient_reduction != GradientReduction::exchange_covers) {
     arrived_ = workspace.matrix(tokens, widest);
     for (int slot = 0; slot < kSlots; ++slot) {
@@ -38,56 +26,22 @@ TokenReduction::TokenReduction(const PlanOptions& options, Ranks& ranks, engine:
     }
   }
   if (options.gradient_reduction != GradientReduction::gather_tokens) {
-    // As many nodes as one row of the widest result may have; with more, tokens are gathered.
-    most_nodes_ =
-        std::max<std::int64_t>(2 * ranks.cp, static_cast<std::int64_t>(kCoverBytes / node_bytes_) / widest);
-    most_nodes_ = std::min<std::int64_t>(most_nodes_, engine.most_finish_nodes());
-    const std::size_t bytes = std::max(kCoverBytes, checked_bytes(widest, most_nodes_, node_bytes_));
-    send_ = workspace.take(bytes);
-    receive_ = workspace.take(bytes);
-    nodes_.reserve(static_cast<std::size_t>(most_nodes_));
-    merges_.reserve(nodes_.capacity());
-    finish_.reserve(nodes_.capacity());
+    const auto most_nodes = static_cast<std::size_t>(sizes_.most_nodes());
+    send_ = workspace.take(sizes_.cover_bytes());
+    receive_ = workspace.take(sizes_.cover_bytes());
+    nodes_.reserve(most_nodes);
+    merges_.reserve(most_nodes);
+    finish_.reserve(most_nodes);
   }
-  const std::int64_t block =
-      std::max<std::int64_t>(static_cast<std::int64_t>(kBlockBytes / sizeof(float)) / widest, ranks.cp);
-  block_ = workspace.matrix(block, widest, DType::f32);
-  slice_ = workspace.matrix(block / ranks.cp + 1, widest, DType::f32);
+  block_ = workspace.matrix(sizes_.block_rows(), widest, DType::f32);
+  slice_ = workspace.matrix(sizes_.slice_rows(), widest, DType::f32);
 }
 
 void TokenReduction::begin(const numerics::AxisTree& tree, const TokenShards& shards) {
   tree_ = tree;
   shards_ = &shards;
-  gathers_ = true;
-  if (ranks_.cp == 1 || options_.gradient_reduction == GradientReduction::gather_tokens) return;
-  const bool legal = layout::cuts_between_leaves(tree, shards);
-  if (!legal) {
-    if (options_.gradient_reduction == GradientReduction::automatic) return;
-    throw Error(
-        ErrorCode::refused,
-        fmt::format(
-            "exchanging gradient covers: a token shard of {} tokens over cp{} cuts inside a leaf of the "
-            "contract's token axis; gather the tokens instead",
-            shards.tokens, ranks_.cp));
-  }
-  std::int64_t count = 0;
-  for (const auto& intervals : shards.of_rank) {
-    for (const Interval& interval : intervals)
-      count += numerics::count_cover_nodes(tree, interval.begin, interval.end);
-  }
-  if (count > most_nodes_) {
-    if (options_.gradient_reduction == GradientReduction::automatic) return;
-    throw Error(ErrorCode::refused,
-                fmt::format("exchanging gradient covers: {} cover nodes are more than the plan's {}; gather "
-                            "the tokens instead",
-                            count, most_nodes_));
-  }
-  list_nodes();
-  const std::int64_t hidden = options_.shape.hidden, held = intermediate_held_;
-  const double gather = 2.0 * static_cast<double>(shards.tokens) * static_cast<double>(2 * hidden + 3 * held);
-  const double exchange = 3.0 * static_cast<double>(held) * static_cast<double>(hidden) *
-                          static_cast<double>(node_bytes_) * static_cast<double>(nodes_.size()) / ranks_.cp;
-  gathers_ = options_.gradient_reduction == GradientReduction::automatic && gather <= exchange;
+  gathers_ = gathers_tokens(sizes_, options_.gradient_reduction, tree, shards);
+  if (!gathers_) list_nodes();
 }
 
 void TokenReduction::list_nodes() {
@@ -140,22 +94,6 @@ ConstView TokenReduction::operand(Slot slot, const ConstView& mine, Queue queue)
   return all;
 }
 
-std::int64_t TokenReduction::rows_of_block(std::int64_t cols) const {
-  std::int64_t rows = block_.rows * block_.cols / cols;
-  rows = std::min(rows, (slice_.rows - 1) * slice_.cols / cols * ranks_.cp);
-  if (!gathers_) {
-    // Every rank sends its nodes of all rows and receives all nodes of its slice; all ranks must cut alike.
-    const auto all = static_cast<std::int64_t>(nodes_.size());
-    const std::int64_t most =
-        std::max<std::int64_t>(*std::max_element(nodes_of_.begin(), nodes_of_.end()), 1);
-    const std::int64_t row_bytes = cols * static_cast<std::int64_t>(node_bytes_);
-    const std::int64_t budget = static_cast<std::int64_t>(kCoverBytes);
-    rows = std::min(rows, budget / (most * row_bytes));
-    rows = std::min(rows, (budget / std::max<std::int64_t>(all * row_bytes, 1) - 1) * ranks_.cp);
-  }
-  return std::max<std::int64_t>(rows, 1);
-}
-
 void TokenReduction::reduce(const ConstView& left, const ConstView& right, const View& out,
                             engine::Block& block, Queue queue) {
   if (out.empty()) return;
@@ -163,7 +101,9 @@ void TokenReduction::reduce(const ConstView& left, const ConstView& right, const
     block.d_weight({left, right, tree_, held_by(0), {{}, out}}, queue);
     return;
   }
-  const std::int64_t step = rows_of_block(right.cols);
+  GradientNodes nodes{static_cast<std::int64_t>(nodes_.size()), 0};
+  if (!gathers_) nodes.most = *std::max_element(nodes_of_.begin(), nodes_of_.end());
+  const std::int64_t step = rows_at_once(sizes_, right.cols, gathers_, nodes);
   for (std::int64_t row = 0; row < out.rows; row += step) {
     reduce_block(left, right, {row, std::min(out.rows, row + step)}, out, block, queue);
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/engine.hpp"
+#include "ffn/gradient_sizes.hpp"
 #include "ffn/ranks.hpp"
 #include "ffn/workspace.hpp"
 
@@ -38,16 +39,14 @@ class TokenReduction {
     return shards_->of_rank[static_cast<std::size_t>(rank)];
   }
   void list_nodes();
-  std::int64_t rows_of_block(std::int64_t cols) const;
   void reduce_block(const ConstView& left, const ConstView& right, Interval rows, const View& out,
                     engine::Block& block, Queue queue);
 
   const PlanOptions& options_;
   Ranks& ranks_;
   engine::Engine& engine_;
-  std::int64_t intermediate_held_;
+  GradientSizes sizes_;
   std::size_t node_bytes_;
-  std::int64_t most_nodes_ = 0;
   numerics::AxisTree tree_{};
   const TokenShards* shards_ = nullptr;
   bool gathers_ = true;

@@ -96,6 +96,34 @@ TEST_P(Layouts, RandomShapesCutsAndValues) {
   }
 }
 
+// Ranks that come early and late to their exchanges: a thousand runs, one result a block. SAMEBITS_ROUNDS=n
+// runs others.
+TEST_P(Layouts, DelaysMoveNoBit) {
+  const char* const rounds_text = std::getenv("SAMEBITS_ROUNDS");
+  const int blocks = 20, runs_each = (rounds_text != nullptr ? std::atoi(rounds_text) : 1000) / blocks;
+  for (int i = 0; i < blocks; ++i) {
+    Random random(4000 + i);
+    const Contract contract = parse_contract(pick(random, kContracts));
+    if (!runs(engine(), contract)) continue;
+    const BlockInputs in = random_inputs(
+        random, Values::normal, {uniform(random, 8, 40), uniform(random, 16, 80)}, uniform(random, 4, 24));
+    const reference::Outputs expected = expected_of(contract, in);
+    for (int repeat = 0; repeat < runs_each; ++repeat) {
+      BlockRun run;
+      run.contract = contract;
+      run.engine = engine();
+      run.layout = {static_cast<int>(uniform(random, 1, 4)), static_cast<int>(uniform(random, 1, 2)),
+                    uniform(random, 0, 1) == 1};
+      run.split = pick<TokenSplit>(random, {TokenSplit::contiguous, TokenSplit::zigzag});
+      run.covers = pick<CoverExchange>(random, {CoverExchange::one_shot, CoverExchange::slice_owner});
+      run.delays = 300;
+      run.delay_seed = random();
+      expect_equals_reference(run, in, expected, fmt::format("block {}, run {}", i, repeat));
+      if (HasFailure()) return;
+    }
+  }
+}
+
 // Shards that cut between leaves: covers of weight gradients cross context ranks, of several nodes a rank.
 TEST_P(Layouts, GradientCoversCrossContextRanks) {
   Random random(2);

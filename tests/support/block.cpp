@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "support/callback_world.hpp"
+#include "support/delays.hpp"
 #include "support/equality.hpp"
 
 namespace samebits::test {
@@ -167,6 +168,9 @@ BlockOutputs run_block(const BlockRun& run, const BlockInputs& in) {
     const std::shared_ptr<engine::Engine> engine = engine_of(run);
     const engine::OwnedQueue own_queue = engine->make_queue();
     const Queue queue{own_queue.get()};
+    if (run.delays > 0)
+      transport = delayed_transport(std::move(transport), run.delay_seed + static_cast<std::uint64_t>(rank),
+                                    run.delays);
     const PlanOptions options = options_of(run, in, engine, std::move(transport));
     PlanOptions inference = options;
     inference.backward = false;

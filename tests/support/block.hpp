@@ -39,7 +39,9 @@ struct BlockRun {
   GradientReduction gradients = GradientReduction::automatic;
   CoverExchange covers = CoverExchange::automatic;
   bool callbacks = false;  // over the callback transport
-  Placement placement{};   // of every operand and result
+  int delays = 0;          // most microseconds before and after an exchange
+  std::uint64_t delay_seed = 0;
+  Placement placement{};  // of every operand and result
   bool f32_gradients = false;
   bool control = false;
 };

@@ -1,0 +1,45 @@
+// How weight gradients cross context ranks, from sizes alone: token_reduction.cpp does it, traffic.cpp counts
+// it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "numerics/tree.hpp"
+#include "samebits/plan.hpp"
+
+namespace samebits::ffn {
+
+struct GradientSizes {
+  std::int64_t hidden = 0;
+  std::int64_t held = 0;  // rows of gate and up that the rank holds
+  int cp = 1;
+  std::size_t node_bytes = 4;
+  int most_finish_nodes = 0;  // of the engine
+
+  std::int64_t widest() const { return hidden > held ? hidden : held; }
+
+  // Rows of `widest` f32 columns that a block of a gradient may have, and a rank's slice of one.
+  std::int64_t block_rows() const;
+  std::int64_t slice_rows() const { return block_rows() / cp + 1; }
+
+  // Cover nodes that buffers are made for, and the bytes of one of them.
+  std::int64_t most_nodes() const;
+  std::size_t cover_bytes() const;
+};
+
+// Whether this call's tokens are gathered; covers are exchanged otherwise. Throws Error(refused) where covers
+// are asked for and the shards do not allow them.
+bool gathers_tokens(const GradientSizes& sizes, GradientReduction asked, const numerics::AxisTree& tree,
+                    const TokenShards& shards);
+
+// Nodes of a call's covers: of all context ranks, and of the one that has most.
+struct GradientNodes {
+  std::int64_t all = 0, most = 0;
+};
+
+// Rows of a gradient of `cols` columns that travel at once.
+std::int64_t rows_at_once(const GradientSizes& sizes, std::int64_t cols, bool gathers,
+                          const GradientNodes& nodes);
+
+}  // namespace samebits::ffn

@@ -1,0 +1,173 @@
+// The bytes that a call is said to move are those that it moves, on every rank, forward and backward apart.
+#include "samebits/traffic.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "samebits/error.hpp"
+#include "support/values.hpp"
+
+namespace samebits::test {
+namespace {
+
+template <class T>
+T pick(Random& random, const std::vector<T>& from) {
+  return from[static_cast<std::size_t>(uniform(random, 0, static_cast<std::int64_t>(from.size()) - 1))];
+}
+
+struct Bytes {
+  std::size_t sent = 0, received = 0;
+  std::int64_t collectives = 0;
+  bool operator==(const Bytes&) const = default;
+};
+Bytes total(const std::vector<Collective>& collectives) {
+  Bytes bytes;
+  for (const Collective& c : collectives) {
+    bytes.sent += c.sent;
+    bytes.received += c.received;
+    bytes.collectives += c.times;
+  }
+  return bytes;
+}
+Bytes since(const Moved& now, const Moved& before) {
+  return {now.sent - before.sent, now.received - before.received,
+          static_cast<std::int64_t>(now.collectives - before.collectives)};
+}
+
+TokenShards random_shards(Random& random, std::int64_t tokens, int cp) {
+  switch (uniform(random, 0, 2)) {
+    case 0:
+      return TokenShards::contiguous(tokens, cp);
+    case 1:
+      return TokenShards::zigzag(tokens, cp);
+    default:
+      break;
+  }
+  // Uneven, some ranks without tokens; cuts at multiples of 32 half of the time.
+  const std::int64_t step = uniform(random, 0, 1) == 0 ? 32 : 1;
+  std::vector<std::int64_t> cuts{0, tokens};
+  for (int i = 1; i < cp; ++i) cuts.push_back(uniform(random, 0, tokens / step) * step);
+  std::sort(cuts.begin(), cuts.end());
+  std::vector<std::vector<Interval>> of_rank(static_cast<std::size_t>(cp));
+  for (std::size_t r = 0; r < of_rank.size(); ++r) {
+    if (cuts[r] < cuts[r + 1]) of_rank[r] = {{cuts[r], cuts[r + 1]}};
+  }
+  return TokenShards::of(of_rank);
+}
+
+// A call of one rank on zeros: what is moved depends on no value.
+void call(const PlanOptions& options, const TokenShards& shards, DType gradients, int rank,
+          std::shared_ptr<Transport> transport, Bytes& forward, Bytes& backward) {
+  const auto moved = std::make_shared<Moved>();
+  PlanOptions mine = options;
+  mine.transport = counting_transport(std::move(transport), moved);
+  Plan plan(mine);
+  const auto [hidden, intermediate] = options.shape;
+  const std::int64_t held = shards.count(rank / options.layout.tp);
+  const bool slices = options.layout.tp > 1 && options.layout.sequence_parallel;
+  const std::int64_t rows =
+      slices ? even_slice(held, options.layout.tp, rank % options.layout.tp).length() : held;
+  std::vector<std::vector<std::uint16_t>> memory;
+  const auto matrix = [&](std::int64_t r, std::int64_t c, std::int64_t words = 1) {
+    memory.emplace_back(static_cast<std::size_t>(r * c * words) + 1);
+    return host_view(memory.back().data(), r, c);
+  };
+  const auto gradient = [&](std::int64_t r, std::int64_t c) {
+    View view = matrix(r, c, gradients == DType::f32 ? 2 : 1);
+    view.dtype = gradients;
+    return view;
+  };
+  const Weights weights =
+      plan.slice(matrix(intermediate, hidden), matrix(intermediate, hidden), matrix(hidden, intermediate));
+  Moved before = *moved;
+  ForwardArgs f;
+  f.x = matrix(rows, hidden);
+  f.y = matrix(rows, hidden);
+  f.weights = weights;
+  f.shards = &shards;
+  plan.forward(f);
+  forward = since(*moved, before);
+  before = *moved;
+  const std::int64_t shard = plan.shard().intermediate.length();
+  BackwardArgs b;
+  b.x = f.x;
+  b.dy = matrix(rows, hidden);
+  b.weights = weights;
+  b.dx = matrix(rows, hidden);
+  b.d_gate = gradient(shard, hidden);
+  b.d_up = gradient(shard, hidden);
+  b.d_down = gradient(hidden, shard);
+  b.shards = &shards;
+  plan.backward(b);
+  backward = since(*moved, before);
+}
+
+TEST(Traffic, IsWhatATransportCounts) {
+  int refused = 0, exchanged = 0, by_rows = 0;
+  for (int round = 0; round < 300; ++round) {
+    Random random(900 + round);
+    PlanOptions options;
+    options.contract =
+        parse_contract(pick<std::string>(random, {"bf16-tree-v1", "f32-tree-v1", "hf-sm90-v1",
+                                                  "f32-tree-v1,T=max:32", "bf16-tree-v1,I=max:7"}));
+    options.shape = {uniform(random, 1, 90), uniform(random, 1, 300)};
+    options.layout = parse_layout(pick<std::string>(
+        random, {"tp2", "tp2+sp", "tp3", "tp4+sp", "cp2", "cp3", "tp2+cp2", "tp2+cp2+sp", "tp3+cp2", "tp1"}));
+    options.down = pick<DownCut>(random, {DownCut::automatic, DownCut::columns, DownCut::rows});
+    options.gradient_reduction = pick<GradientReduction>(
+        random,
+        {GradientReduction::automatic, GradientReduction::gather_tokens, GradientReduction::exchange_covers});
+    options.cover_exchange = pick<CoverExchange>(
+        random, {CoverExchange::automatic, CoverExchange::one_shot, CoverExchange::slice_owner});
+    options.one_shot_bytes = static_cast<std::size_t>(pick<std::int64_t>(random, {0, 20000, 1 << 20}));
+    options.max_tokens = uniform(random, 0, 150);
+    options.max_rank_tokens = options.max_tokens;
+    const DType gradients = pick<DType>(random, {DType::bf16, DType::f32});
+    const TokenShards shards = random_shards(random, options.max_tokens, options.layout.cp);
+    const auto ranks = static_cast<std::size_t>(options.layout.ranks());
+    std::vector<Bytes> forward(ranks), backward(ranks);
+    bool ran = true;
+    try {
+      run_local(options.layout.ranks(), [&](int rank, std::shared_ptr<Transport> transport) {
+        PlanOptions mine = options;
+        mine.engine = make_cpu_engine({.threads = 1});
+        call(mine, shards, gradients, rank, std::move(transport), forward[static_cast<std::size_t>(rank)],
+             backward[static_cast<std::size_t>(rank)]);
+      });
+    } catch (const Error& error) {
+      ASSERT_EQ(error.code(), ErrorCode::refused) << error.what();
+      ran = false;
+      ++refused;
+    }
+    if (!ran) continue;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const CallTraffic traffic = traffic_of(options, shards, static_cast<int>(rank), gradients);
+      const std::string what = fmt::format(
+          "round {}, {}, {}, {}x{}, {} tokens, rank {}", round, canonical(options.contract),
+          name_of(options.layout), options.shape.hidden, options.shape.intermediate, shards.tokens, rank);
+      const Bytes f = total(traffic.forward), b = total(traffic.backward);
+      ASSERT_EQ(f.sent, forward[rank].sent) << what;
+      ASSERT_EQ(f.received, forward[rank].received) << what;
+      ASSERT_EQ(f.collectives, forward[rank].collectives) << what;
+      ASSERT_EQ(b.sent, backward[rank].sent) << what;
+      ASSERT_EQ(b.received, backward[rank].received) << what;
+      ASSERT_EQ(b.collectives, backward[rank].collectives) << what;
+      const auto has = [](const std::vector<Collective>& all, const char* text) {
+        return std::any_of(all.begin(), all.end(),
+                           [&](const Collective& c) { return c.what.find(text) != std::string::npos; });
+      };
+      exchanged += has(traffic.backward, "covers of");
+      by_rows += has(traffic.forward, "act");
+    }
+  }
+  // Every way was taken.
+  EXPECT_GT(refused, 10);
+  EXPECT_GT(exchanged, 10);
+  EXPECT_GT(by_rows, 10);
+}
+
+}  // namespace
+}  // namespace samebits::test

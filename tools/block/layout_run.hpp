@@ -1,5 +1,5 @@
 // One layout of the block, all its ranks; compared, where wanted, element by element with exact slices of TP1
-// tensors.
+// tensors. The ranks are threads of this process, or the first processes of the world.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct BlockCase {
   DType gradients = DType::bf16;
 };
 
-// A layout that this shape, contract or choice of flags does not allow.
+// A layout that this shape, contract, choice of flags or number of processes does not allow.
 class LayoutRefused : public Error {
  public:
   using Error::Error;
@@ -41,11 +41,24 @@ struct LayoutRun {
   bool training = true;                 // a training plan's forward and backward: the other tensors
 };
 
-// The plans' calls, inference first. `out` receives the assembled tensors: token
-// tensors from the ranks that own their rows, gradients straight from context rank 0 as strided views; what
-// other context ranks hold is compared and freed, so that no layout needs more than one whole set beyond its
+// Throws LayoutRefused where this process, or the world, has too few ranks for the layout.
+void check_ranks(const Compute& compute, const Layout& layout);
+
+// The plans' calls, inference first. `out` receives the assembled tensors: token tensors from the ranks that
+// own their rows, gradients from context rank 0. Threads write those straight into it, as strided views; what
+// other ranks hold is compared and freed, so that no layout needs more than one whole set beyond its
 // replicas.
+//
+// With processes: on rank 0, while every other rank calls join_layout. A single rank is never shared.
 LayoutOutcome run_layout(const Compute& compute, const BlockCase& block, const LayoutRun& run,
                          BlockTensors& out);
+
+// What the other processes do meanwhile: their rank of the layout, where it has one for them. Refusals are
+// thrown here as they are on rank 0.
+void join_layout(const Compute& compute, const BlockCase& block, const LayoutRun& run);
+
+// Ends the verb for a layout that was asked for by name. Where its ranks are processes, every rank of the
+// world has caught the refusal.
+[[noreturn]] void refuse_by_name(const Layout& layout, const LayoutRefused& refusal);
 
 }  // namespace samebits::tools

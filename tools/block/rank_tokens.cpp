@@ -19,8 +19,17 @@ std::vector<Interval> tokens_of_rank(const TokenShards& shards, const Layout& la
 }
 
 void copy_rows(const View& to, const ConstView& from) {
-  if (!to.empty() && to.data != nullptr && from.data != nullptr)
-    std::memcpy(to.data, from.data, static_cast<std::size_t>(to.elements()) * size_of(to.dtype));
+  if (to.empty() || to.data == nullptr || from.data == nullptr) return;
+  const std::size_t element = size_of(to.dtype);
+  const std::int64_t at_once = to.contiguous() && from.contiguous() ? to.rows : 1;
+  const std::size_t bytes = static_cast<std::size_t>(at_once * to.cols) * element;
+  for (std::int64_t row = 0; row < to.rows; row += at_once) {
+    std::memcpy(
+        static_cast<unsigned char*>(to.data) + static_cast<std::size_t>(row * to.row_stride) * element,
+        static_cast<const unsigned char*>(from.data) +
+            static_cast<std::size_t>(row * from.row_stride) * element,
+        bytes);
+  }
 }
 
 HostTensor local_rows(const ConstView& whole, const std::vector<Interval>& tokens) {

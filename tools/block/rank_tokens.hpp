@@ -23,7 +23,7 @@ void for_each_local(const std::vector<Interval>& tokens, const Visit& visit) {
   }
 }
 
-// Rows between packed tensors.
+// Elements of matrices of one shape and type, whose rows are packed.
 void copy_rows(const View& to, const ConstView& from);
 
 // The rank's rows of a whole tensor, packed.

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/engine.hpp"
+#include "samebits/transport.hpp"
 #include "shared/failure.hpp"
 #include "shared/machine.hpp"
 
@@ -53,8 +55,13 @@ void ComputeFlags::add_to(CLI::App& verb) {
       ->capture_default_str()
       ->group(group);
   word("--transport", transport, {"local", "mpi", "nccl"},
-       "what moves bytes between ranks; local: ranks are threads");
-  verb.add_option("--threads", threads, "of all ranks together; 0: as many as this process may run on")
+       "what moves bytes between ranks; local: ranks are threads; mpi: the processes that mpirun started");
+  verb.add_option("--timeout", timeout,
+                  "seconds without a sign of life after which a rank of --transport mpi is lost (60)")
+      ->check(CLI::PositiveNumber)
+      ->group(group);
+  verb.add_option("--threads", threads,
+                  "of all ranks of this machine together; 0: as many as this process may run on")
       ->check(CLI::Range(0, 4096))
       ->capture_default_str()
       ->group(group);
@@ -66,8 +73,27 @@ void ComputeFlags::add_to(CLI::App& verb) {
   word("--exchange", exchange, {"auto", "one-shot", "slice-owner"}, "how covers cross tensor ranks");
 }
 
-Compute::Compute(const ComputeFlags& flags)
-    : contract(parse_contract(flags.contract)), engine(flags.engine), transport(flags.transport) {
+std::shared_ptr<const World> make_world(const ComputeFlags& flags) {
+  if (flags.timeout && flags.transport != "mpi")
+    fail_usage(fmt::format("--timeout {:g}: it is of --transport mpi", *flags.timeout));
+  if (flags.transport == "local") return std::make_shared<World>();
+  const MpiStatus mpi = mpi_status();
+  if (flags.transport != "mpi" || !mpi.built) {
+    fail_environment(
+        fmt::format("--transport {0}: this build has no {0} transport; transports here: local{1}",
+                    flags.transport, mpi.built ? ", mpi" : ""));
+  }
+  MpiOptions options;
+  if (flags.timeout) options.timeout_seconds = *flags.timeout;
+  return std::make_shared<World>(mpi_transport(options), mpi.library);
+}
+
+Compute::Compute(const ComputeFlags& flags, std::shared_ptr<const World> on)
+    : contract(parse_contract(flags.contract)),
+      engine(flags.engine),
+      transport(flags.transport),
+      world(std::move(on)),
+      flags_(flags) {
   if (engine == "cuda") {
     device = usable_cuda_device(flags.device);
     device_engine = make_cuda_engine({.device = flags.device});
@@ -75,9 +101,11 @@ Compute::Compute(const ComputeFlags& flags)
     fail_environment(fmt::format("--engine {0}: this build has no {0} engine; engines here: cpu{1}", engine,
                                  cuda_status().built ? ", cuda" : ""));
   }
-  if (transport != "local") {
-    fail_environment(
-        fmt::format("--transport {0}: this build has no {0} transport; transports here: local", transport));
+  if (has_processes() && device_engine && !world->transport().reaches(device_engine->device().space)) {
+    throw Error(ErrorCode::refused,
+                fmt::format("--engine {} --transport {}: this transport moves host memory; --engine cpu, or "
+                            "--transport local",
+                            engine, transport));
   }
   isa = choose<Isa>(
       flags.isa,
@@ -101,9 +129,21 @@ std::shared_ptr<engine::Engine> Compute::make_engine(int engine_threads) const {
   return device_engine ? device_engine : make_cpu_engine({.threads = engine_threads, .isa = isa});
 }
 
+int Compute::threads_of_rank(int ranks) const {
+  return std::max(1, threads / (has_processes() ? world->ranks_here(ranks) : ranks));
+}
+
+int Compute::threads_of_process() const { return std::max(1, threads / world->ranks_here(world->size())); }
+
 std::string Compute::engine_text() const {
   return device_engine ? device_engine->name()
                        : fmt::format("{} ({}, {} threads)", engine, isa_name, threads);
+}
+
+std::string Compute::transport_text() const {
+  if (!has_processes()) return transport;
+  return fmt::format("{} ({}, {} process{})", transport, world->library(), world->size(),
+                     world->size() == 1 ? "" : "es");
 }
 
 TokenShards Compute::shards(std::int64_t tokens, int cp) const {
@@ -123,6 +163,21 @@ PlanOptions Compute::plan_options(const Shape& shape, std::int64_t tokens, const
   options.gradient_reduction = gradients;
   options.cover_exchange = exchange;
   return options;
+}
+
+std::vector<AgreedField> Compute::agreed() const {
+  return {{"contract", name_of(contract)},   {"--down", flags_.down},
+          {"--weights", flags_.weights},     {"--split", flags_.split},
+          {"--gradients", flags_.gradients}, {"--exchange", flags_.exchange}};
+}
+
+int run_verb(const ComputeFlags& flags, const std::function<int(const Compute&)>& body) {
+  const auto world = make_world(flags);
+  return world->run([&] {
+    std::optional<Compute> compute;
+    world->together([&] { compute.emplace(flags, world); });
+    return body(*compute);
+  });
 }
 
 }  // namespace samebits::tools

@@ -41,22 +41,33 @@ void print_failure(std::string_view message) {
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
+Error error_of(const std::exception_ptr& thrown) {
+  constexpr const char* kTooMuch = "out of memory: fewer --tokens or a smaller --shape need less";
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const Error& error) {
+    return {error.code(), error.what()};
+  } catch (const std::bad_alloc&) {
+    return {ErrorCode::out_of_memory, kTooMuch};
+  } catch (const std::length_error&) {  // a container asked for more than there can be
+    return {ErrorCode::out_of_memory, kTooMuch};
+  } catch (const std::system_error& error) {  // threads that cannot be started
+    return {ErrorCode::environment, error.what()};
+  } catch (const std::exception& error) {
+    return {ErrorCode::internal, std::string("internal error: ") + error.what()};
+  } catch (...) {
+    return {ErrorCode::internal, "internal error: an exception that is no std::exception"};
+  }
+}
+
 int guarded(const std::function<int()>& body) {
   try {
     return body();
-  } catch (const Error& error) {
+  } catch (...) {
+    const Error error = error_of(std::current_exception());
     print_failure(error.what());
     return exit_code_of(error.code());
-  } catch (const std::bad_alloc&) {
-    print_failure("out of memory: fewer --tokens or a smaller --shape need less");
-  } catch (const std::length_error&) {  // a container asked for more than there can be
-    print_failure("out of memory: fewer --tokens or a smaller --shape need less");
-  } catch (const std::system_error& error) {  // threads that cannot be started
-    print_failure(error.what());
-  } catch (const std::exception& error) {
-    print_failure(std::string("internal error: ") + error.what());
   }
-  return kEnvironment;
 }
 
 void fail_usage(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }

@@ -1,6 +1,7 @@
 // How the command ends when it cannot go on: one line on stderr and an exit code.
 #pragma once
 
+#include <exception>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,9 @@ namespace samebits::tools {
 enum ExitCode { kHeld = 0, kMismatch = 1, kUsage = 2, kEnvironment = 3 };
 
 ExitCode exit_code_of(ErrorCode code);
+
+// Whatever was thrown, as the error that a person is told.
+Error error_of(const std::exception_ptr& thrown);
 
 // "samebits: <message>", on one line whatever the message holds.
 void print_failure(std::string_view message);

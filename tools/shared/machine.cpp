@@ -53,6 +53,11 @@ std::string os_name() {
   return distribution.empty() ? kernel : distribution + ", " + kernel;
 }
 
+std::string host_name() {
+  utsname names{};
+  return uname(&names) == 0 ? names.nodename : "unknown";
+}
+
 std::string compiler_name() {
 #if defined(__clang__)
   return std::string("clang ") + __clang_version__;

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "io/output_file.hpp"
 #include "shared/machine.hpp"
 #include "shared/version.hpp"
 
@@ -25,10 +26,11 @@ std::string command_line() {
 }  // namespace
 
 ReportFile::ReportFile(std::string path) : path_(std::move(path)) {
-  if (wanted() && !takes_stdout()) file_.emplace(path_);
+  if (!wanted() || takes_stdout()) return;
+  const io::OutputFile tried(path_);  // leaves nothing behind
 }
 
-void ReportFile::commit(const Json& report) {
+void ReportFile::commit(const Json& report) const {
   if (!wanted()) return;
   // File names need not be UTF-8.
   const std::string text = report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -36,8 +38,7 @@ void ReportFile::commit(const Json& report) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     return;
   }
-  file_->write(text.data(), text.size());
-  file_->commit();
+  io::write_text_file(path_, text);
 }
 
 void add_json_flag(CLI::App& verb, std::string& path) {
@@ -75,6 +76,8 @@ Json environment_json(const Compute& compute) {
   Json environment = environment_json();
   environment["engine"] = compute.engine;
   environment["transport"] = compute.transport;
+  if (compute.has_processes())
+    environment["mpi"] = {{"library", compute.world->library()}, {"processes", compute.world->size()}};
   environment["isa"] = compute.device ? Json(nullptr) : Json(compute.isa_name);
   environment["threads"] = compute.threads;
   environment["device"] = nullptr;

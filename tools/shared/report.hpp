@@ -4,10 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 
-#include "io/output_file.hpp"
 #include "samebits/contract.hpp"
 #include "samebits/engine.hpp"
 #include "shared/compute_flags.hpp"
@@ -16,19 +14,18 @@ namespace samebits::tools {
 
 using Json = nlohmann::ordered_json;
 
-// Where --json goes. Opened before the work, so that an unwritable place is known before minutes are spent;
-// nothing is left there unless commit() was called.
+// Where --json goes. Tried before the work, so that an unwritable place is known before minutes are spent;
+// nothing is there until commit(), whatever ends the process.
 class ReportFile {
  public:
   explicit ReportFile(std::string path);  // empty: no report; "-": stdout
 
   bool wanted() const { return !path_.empty(); }
   bool takes_stdout() const { return path_ == "-"; }  // tables then stay away
-  void commit(const Json& report);
+  void commit(const Json& report) const;
 
  private:
   std::string path_;
-  std::optional<io::OutputFile> file_;
 };
 
 void add_json_flag(CLI::App& verb, std::string& path);
@@ -37,7 +34,7 @@ void add_json_flag(CLI::App& verb, std::string& path);
 Json report_head(const std::string& command);
 Json contract_json(const Contract& contract);
 Json environment_json();                        // os, compiler, cpu, time, command line
-Json environment_json(const Compute& compute);  // and engine, transport, isa, threads, device
+Json environment_json(const Compute& compute);  // and engine, transport, mpi, isa, threads, device
 Json device_json(const CudaDevice& device);
 void add_peak_memory(Json& environment);
 

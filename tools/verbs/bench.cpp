@@ -9,6 +9,7 @@
 #include "bench/bench_layout.hpp"
 #include "bench/blas_block.hpp"
 #include "bench/device_bench.hpp"
+#include "bench/explain.hpp"
 #include "bench/report.hpp"
 #include "bench/serve.hpp"
 #include "block/source.hpp"
@@ -25,7 +26,8 @@ namespace {
 struct Flags {
   std::string shape = "qwen3-8b", tokens = "1,8,32,128,512", direction = "forward", layouts = "tp1", json;
   int repeats = 0;  // as many as the engine wants by itself
-  bool no_baseline = false, serve = false;
+  bool no_baseline = false, serve = false, explains = false;
+  std::string links = "nvlink=240:11,400g=45:10";
   ComputeFlags compute;
 
   int repeats_or(int usual) const { return repeats > 0 ? repeats : usual; }
@@ -150,10 +152,7 @@ void time_device(const Flags& flags, const Compute& compute, const Plans& plans,
   result.notes = bench->notes();
 }
 
-int run_bench(const Flags& flags) {
-  if (flags.serve && (flags.compute.engine == "cpu" || !flags.json.empty()))
-    fail_usage("--serve answers on stdout for an engine of a device (--engine cuda); it writes no report");
-  const Compute compute(flags.compute);
+int bench(const Flags& flags, const Compute& compute) {
   BenchResult result;
   result.shape = parse_shape(flags.shape);
   const Shape shape = result.shape.shape;
@@ -179,6 +178,37 @@ int run_bench(const Flags& flags) {
   return kHeld;
 }
 
+// Sizes alone: no input is made and nothing is timed.
+int explain_all(const Flags& flags, const Compute& compute) {
+  const NamedShape shape = parse_shape(flags.shape);
+  const std::vector<Link> links = parse_links(flags.links);
+  ReportFile report_file(flags.json);
+  std::vector<Explained> rows;
+  for (const Direction direction : directions_of(flags.direction)) {
+    for (const std::string& layout : split_list(flags.layouts)) {
+      for (const std::string& word : split_list(flags.tokens)) {
+        const std::int64_t tokens = parse_count("--tokens", word);
+        check_sizes(shape.shape, tokens);
+        rows.push_back(explain(compute, shape.shape, parse_layout(layout), tokens, direction));
+      }
+    }
+  }
+  if (!report_file.takes_stdout()) print_explained(rows, links, shape, compute);
+  report_file.commit(explained_json(rows, links, shape, compute));
+  return kHeld;
+}
+
+int run_bench(const Flags& flags) {
+  if (flags.serve && (flags.compute.engine == "cpu" || !flags.json.empty()))
+    fail_usage("--serve answers on stdout for an engine of a device (--engine cuda); it writes no report");
+  if (flags.compute.transport == "mpi")
+    fail_usage(
+        "--transport mpi: bench does not time ranks in processes yet; --transport local times threads");
+  return run_verb(flags.compute, [&](const Compute& compute) {
+    return flags.explains ? explain_all(flags, compute) : bench(flags, compute);
+  });
+}
+
 }  // namespace
 
 Verb add_bench(CLI::App& command) {
@@ -198,6 +228,12 @@ Verb add_bench(CLI::App& command) {
   verb->add_flag("--no-baseline", flags->no_baseline, "time ours alone");
   verb->add_flag("--serve", flags->serve,
                  "with --engine cuda: a row of JSON for each line CONTRACT TOKENS forward|both of stdin");
+  CLI::Option* explains =
+      verb->add_flag("--explain", flags->explains,
+                     "time nothing: list what each layout moves between ranks, in bytes and over --links");
+  verb->add_option("--links", flags->links, "list of NAME=GIGABYTES_A_SECOND:MICROSECONDS_A_COLLECTIVE")
+      ->capture_default_str()
+      ->needs(explains);
   flags->compute.add_to(*verb);
   add_json_flag(*verb, flags->json);
   verb->footer(

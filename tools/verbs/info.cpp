@@ -10,6 +10,7 @@
 
 #include "samebits/engine.hpp"
 #include "samebits/error.hpp"
+#include "samebits/transport.hpp"
 #include "shared/machine.hpp"
 #include "shared/openblas.hpp"
 #include "shared/report.hpp"
@@ -76,6 +77,7 @@ int run_info(const std::string& json_path) {
   ReportFile report_file(json_path);
   const std::vector<std::string> isas = cpu_isas();
   const CudaStatus cuda = cuda_status();
+  const MpiStatus mpi = mpi_status();
   const Json found = libraries();
   if (!report_file.takes_stdout()) {
     Table table({"samebits", kVersion}, 2);
@@ -92,7 +94,8 @@ int run_info(const std::string& json_path) {
     table.add({"engine hip", "not built"});
     table.add({"transport local", "built: ranks are threads of one process"});
     table.add({"transport callbacks", "built: for host programs (C++)"});
-    table.add({"transport mpi", "not built"});
+    table.add({"transport mpi", mpi.built ? fmt::format("built: {}, a process a rank", mpi.library)
+                                          : std::string("not built")});
     table.add({"transport nccl", "not built"});
     for (const auto& [name, value] : found.items()) {
       if (value.is_string()) table.add({name, value.get<std::string>()});
@@ -111,8 +114,9 @@ int run_info(const std::string& json_path) {
       {"cpu", {{"isa", isas}, {"best", best_isa_name()}}}, {"cuda", cuda_json(cuda)}, {"hip", nullptr}};
   report["devices"] = Json::array();
   for (const CudaDevice& device : cuda.devices) report["devices"].push_back(device_json(device));
-  report["transports"] = {{"local", true}, {"callbacks", true}, {"mpi", false}, {"nccl", false}};
+  report["transports"] = {{"local", true}, {"callbacks", true}, {"mpi", mpi.built}, {"nccl", false}};
   report["libraries"] = found;
+  report["libraries"]["mpi"] = mpi.built ? Json(mpi.library) : Json(nullptr);
   report_file.commit(report);
   return 0;
 }

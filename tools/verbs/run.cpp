@@ -107,19 +107,51 @@ void print_result(const Flags& flags, const RunInputs& in, const Compute& comput
              table.text(), io::printable(flags.output));
 }
 
-int run_run(const Flags& flags) {
+std::vector<AgreedField> agreed_fields(const Flags& flags, const Compute& compute, const RunInputs& in,
+                                       const Layout& layout) {
+  std::vector<AgreedField> fields = {
+      {"the verb", "run"},
+      {"version", kVersion},
+      {"shape", fmt::format("{}x{}", in.block.shape.hidden, in.block.shape.intermediate)},
+      {"layer", flags.layer},
+      {"tokens", fmt::format("{}", in.block.tokens)},
+      {"layout", name_of(layout)},
+      {"direction", in.dy ? "forward and backward" : "forward"},
+      {"gradient dtype", flags.gradient_dtype}};
+  for (AgreedField& field : compute.agreed()) fields.push_back(std::move(field));
+  return fields;
+}
+
+int run(const Flags& flags, const Compute& compute) {
   const auto begun = std::chrono::steady_clock::now();
-  const Compute compute(flags.compute);
-  const Layout layout = parse_layout(flags.layout);
-  const RunInputs in = read_inputs(flags);
-  check_writable(flags.output);
-  ReportFile report_file(flags.json);
+  const World& world = *compute.world;
+  Layout layout;
+  RunInputs in;
+  std::optional<ReportFile> report_file;
+  world.together([&] {
+    layout = parse_layout(flags.layout);
+    check_ranks(compute, layout);
+    in = read_inputs(flags);
+    if (world.first()) check_writable(flags.output);
+    report_file.emplace(world.first() ? flags.json : std::string{});
+  });
+  agree(world, agreed_fields(flags, compute, in, layout));
 
   const bool training = in.dy.has_value();
-  BlockTensors made(in.block.shape, in.block.tokens, in.block.gradients, training);
-  const LayoutOutcome outcome =
-      run_layout(compute, in.block, {.layout = layout, .inference = !training, .training = training}, made);
-  const std::vector<NamedTensor> tensors = tensors_of(made, training);
+  const LayoutRun wanted{.layout = layout, .inference = !training, .training = training};
+  std::optional<BlockTensors> made;
+  LayoutOutcome outcome;
+  try {
+    if (!world.first()) {
+      join_layout(compute, in.block, wanted);
+      return kHeld;  // what rank 0 returns counts
+    }
+    made.emplace(in.block.shape, in.block.tokens, in.block.gradients, training);
+    outcome = run_layout(compute, in.block, wanted, *made);
+  } catch (const LayoutRefused& refusal) {
+    refuse_by_name(layout, refusal);
+  }
+  const std::vector<NamedTensor> tensors = tensors_of(*made, training);
   write_safetensors(flags.output, tensors, metadata_of(flags, in, compute.contract));
 
   Json tensors_json = Json::array();
@@ -129,7 +161,7 @@ int run_run(const Flags& flags) {
                             {"shape", {tensor.view.rows, tensor.view.cols}},
                             {"digest", digest(tensor.view)}});
   }
-  if (!report_file.takes_stdout()) print_result(flags, in, compute, tensors_json);
+  if (!report_file->takes_stdout()) print_result(flags, in, compute, tensors_json);
   Json report = report_head("run");
   report["contract"] = contract_json(compute.contract);
   report["environment"] = environment_json(compute);
@@ -150,7 +182,7 @@ int run_run(const Flags& flags) {
   report["notes"] = in.notes;
   report["tensors"] = tensors_json;
   report["ok"] = true;
-  report_file.commit(report);
+  report_file->commit(report);
   return kHeld;
 }
 
@@ -179,8 +211,11 @@ Verb add_run(CLI::App& command) {
   verb->footer(
       "Example:\n"
       "  samebits run --checkpoint Qwen3-8B --layer 0 --input x.safetensors --output y.safetensors --grad "
-      "dy.safetensors");
-  return {verb, [flags] { return run_run(*flags); }};
+      "dy.safetensors\n"
+      "  mpirun -np 8 samebits run --transport mpi --layouts tp4+cp2 ...");
+  return {verb, [flags] {
+            return run_verb(flags->compute, [&](const Compute& compute) { return run(*flags, compute); });
+          }};
 }
 
 }  // namespace samebits::tools

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "io/message.hpp"
-#include "shared/machine.hpp"
 #include "shared/table.hpp"
 #include "verify/report.hpp"
 
@@ -111,6 +111,14 @@ void print_digests(const VerifyResult& result) {
   fmt::print("\n{}", table.text());
 }
 
+// A line on the processes that no layout had work for; empty when there are none.
+std::string idle_text(const VerifyResult& result, const Compute& compute) {
+  const int busy = result.most_ranks(), processes = compute.world->size();
+  if (busy >= processes) return {};
+  return fmt::format("idle       processes {} to {}: the largest layout that ran has {} ranks\n", busy,
+                     processes - 1, busy);
+}
+
 }  // namespace
 
 void print_verify(const VerifyResult& result, const Compute& compute) {
@@ -118,13 +126,16 @@ void print_verify(const VerifyResult& result, const Compute& compute) {
              result.tokens, result.source);
   if (!result.note.empty()) fmt::print("           {}\n", result.note);
   fmt::print("contract   {}, fingerprint {}\n", name_of(compute.contract), fingerprint(compute.contract));
-  fmt::print("engine     {}, transport {}\n\n", compute.engine_text(), compute.transport);
+  fmt::print("engine     {}, transport {}\n{}\n", compute.engine_text(), compute.transport_text(),
+             idle_text(result, compute));
   print_layouts(result);
   print_checks(result);
   if (result.accuracy) print_accuracy(*result.accuracy);
   print_digests(result);
-  fmt::print("\n{}: {:.1f} s, {:.2f} GiB peak memory\n", result.ok() ? "ok" : "MISMATCH", result.seconds,
-             static_cast<double>(peak_rss_bytes()) / (1 << 30));
+  const auto& peaks = result.peak_rss_bytes;
+  fmt::print("\n{}: {:.1f} s, {:.2f} GiB peak memory{}\n", result.ok() ? "ok" : "MISMATCH", result.seconds,
+             static_cast<double>(std::accumulate(peaks.begin(), peaks.end(), std::int64_t{0})) / (1 << 30),
+             peaks.size() > 1 ? ", all processes together" : "");
 }
 
 }  // namespace samebits::tools

@@ -84,6 +84,14 @@ Json accuracy_json(const std::optional<Accuracy>& accuracy) {
 
 }  // namespace
 
+int VerifyResult::most_ranks() const {
+  int most = 1;
+  for (const LayoutRow& row : rows) {
+    if (row.status != RowStatus::refused) most = std::max(most, row.layout.ranks());
+  }
+  return most;
+}
+
 std::int64_t VerifyResult::repeat() const {
   const auto& differing = rows.front().outcome.differing;
   return std::accumulate(differing.begin(), differing.end(), std::int64_t{0});
@@ -109,6 +117,11 @@ Json verify_json(const VerifyResult& result, const Compute& compute) {
   report["environment"] = environment_json(compute);
   report["environment"]["seconds"] = result.seconds;
   add_peak_memory(report["environment"]);
+  if (compute.has_processes()) {
+    Json& mpi = report["environment"]["mpi"];
+    mpi["idle"] = compute.world->size() - result.most_ranks();
+    mpi["peak_rss_bytes"] = result.peak_rss_bytes;
+  }
   report["shape"] = {{"tokens", result.tokens},
                      {"hidden", result.shape.hidden},
                      {"intermediate", result.shape.intermediate},

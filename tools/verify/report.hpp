@@ -39,7 +39,9 @@ struct VerifyResult {
   std::optional<ReferenceCheck> reference;
   std::optional<Accuracy> accuracy;
   double seconds = 0;
+  std::vector<std::int64_t> peak_rss_bytes;  // by process
 
+  int most_ranks() const;                // of the layouts that ran
   std::int64_t repeat() const;           // elements that differ between two TP1 runs
   std::int64_t between_batches() const;  // that differ between batches of the first rows and the whole
   bool ok() const;

@@ -179,12 +179,15 @@ class Flags(CommandTest):
         self.assert_refused(["bench", "--serve"], ["--serve", "--engine cuda"])
         self.assert_refused(["verify", "--shape", "64x208", "--batches", "33"], ["--batches 33", "32"])
         self.assert_refused(["verify", "--shape", "64x208", "--batches", "0"], ["--batches 0"])
+        self.assert_refused(["verify", "--timeout", "5"], ["--timeout", "mpi"])
+        self.assert_refused(["bench", "--transport", "mpi"], ["bench", "mpi"])
         self.assert_refused(["verify", "--recording", "x"], ["--recording", "--checkpoint"])
 
     def test_what_this_build_or_machine_lacks_is_the_environment(self):
         self.assert_refused(["verify", "--engine", "cuda", "--device", "99"], ["cuda"], code=3)
         self.assert_refused(["verify", "--engine", "hip"], ["hip"], code=3)
-        self.assert_refused(["verify", "--transport", "mpi"], ["mpi"], code=3)
+        if not self.report("info")["transports"]["mpi"]:
+            self.assert_refused(["verify", "--transport", "mpi"], ["mpi"], code=3)
         self.assert_refused(["bench", "--transport", "nccl"], ["nccl"], code=3)
 
 

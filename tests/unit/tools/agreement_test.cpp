@@ -23,13 +23,14 @@ std::string difference(const std::vector<std::vector<AgreedField>>& fields) {
   return lines.front();
 }
 
+std::vector<AgreedField> fields_with(const std::string& seed, const std::string& tokens) {
+  return {{"seed", seed}, {"layer", ""}, {"tokens", tokens}};
+}
+
 TEST(Agreement, NamesTheRankTheFieldAndBothValues) {
-  const std::vector<AgreedField> good = {{"seed", "0"}, {"layer", ""}, {"tokens", "32"}};
-  std::vector<AgreedField> other = good;
+  const auto good = fields_with("0", "32"), more = fields_with("0", "33"), other = fields_with("7", "33");
   EXPECT_EQ(difference({good, good, good}), "");
-  other[2].value = "33";
-  EXPECT_EQ(difference({good, good, other}), "rank 2 has tokens 33, rank 0 has 32");
-  other[0].value = "7";
+  EXPECT_EQ(difference({good, good, more}), "rank 2 has tokens 33, rank 0 has 32");
   EXPECT_EQ(difference({good, other, good}), "rank 1 has seed 7, rank 0 has 0");
   EXPECT_EQ(difference({other, other, good}), "rank 2 has seed 0, rank 0 has 7");
 }

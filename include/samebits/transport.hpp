@@ -94,4 +94,37 @@ struct MpiStatus {
 };
 SAMEBITS_API MpiStatus mpi_status();
 
+// Ranks that move device memory through NCCL (or RCCL, which has the same functions), loaded at run time:
+// 2.18 or later. Every collective is enqueued on the caller's stream and can be captured in a graph. Ranks
+// meet by one of `bootstrap`, `unique_id` and `id_file`; with none of them a rank is alone.
+struct NcclOptions {
+  // Moves host memory between the same ranks: mpi_transport, local_transports, callbacks. Also carries the
+  // reason when a rank gives up; a thread asks it for that with collectives of this rank alone.
+  std::shared_ptr<Transport> bootstrap;
+  std::string unique_id;   // nccl_unique_id of one rank, brought to all
+  std::string id_file;     // rank 0 writes it, the others wait for it, and it is removed when all have met
+  int rank = 0, size = 1;  // without a bootstrap
+
+  // How long ranks wait for each other, in joining and in a collective: what the others compute before they
+  // come to it counts. A neighbour's process that has ended is noticed within a second or so.
+  double timeout_seconds = 60;
+  std::string library;  // path or name; empty: libnccl.so.2 or librccl.so.1
+  MemorySpace space = MemorySpace::cuda;
+};
+
+// Collective, on the thread whose current device is the rank's. A rank that is lost, or fails, ends the
+// others' groups: streams that wait are let go, their results worthless, and every later call throws
+// Error(lost_rank). So whoever has waited for a stream makes one more call (no bytes will do) before he
+// trusts what is there. Throws Error(environment) where the library is absent or old.
+SAMEBITS_API std::shared_ptr<Transport> nccl_transport(const NcclOptions& options);
+
+SAMEBITS_API std::string nccl_unique_id(const std::string& library = {});
+
+struct NcclStatus {
+  bool found = false;
+  std::string library, version;  // the file and, for instance, "2.27.3"
+  std::string problem;           // where none was found, or none that will do
+};
+SAMEBITS_API NcclStatus nccl_status(const std::string& library = {});
+
 }  // namespace samebits

@@ -1,0 +1,157 @@
+#include "support/nccl_block.hpp"
+
+#include <numeric>
+#include <random>
+
+#include "samebits/error.hpp"
+#include "samebits/plan.hpp"
+#include "samebits/seeded.hpp"
+
+namespace samebits::test {
+namespace {
+
+constexpr Shape kShape{24, 96};
+constexpr std::int64_t kTokens = 37;
+
+std::vector<std::uint16_t> seeded(SeededTensor tensor, std::int64_t rows, std::int64_t cols) {
+  std::vector<std::uint16_t> out(static_cast<std::size_t>(rows * cols));
+  SeededSlice slice;
+  slice.seed = 11;
+  slice.tensor = tensor;
+  slice.row_length = cols;
+  fill_seeded(host_view(out.data(), rows, cols), slice);
+  return out;
+}
+
+// The rows that a rank holds: its context rank's, or its slice of them under sequence parallelism.
+std::vector<std::int64_t> rows_of(const Layout& layout, const RankShard& shard, const TokenShards& shards) {
+  std::vector<std::int64_t> rows;
+  for (const Interval& interval : shards.of_rank[static_cast<std::size_t>(shard.cp_rank)]) {
+    for (std::int64_t t = interval.begin; t < interval.end; ++t) rows.push_back(t);
+  }
+  if (!layout.sequence_parallel || layout.tp == 1) return rows;
+  const Interval slice = even_slice(static_cast<std::int64_t>(rows.size()), layout.tp, shard.tp_rank);
+  return {rows.begin() + slice.begin, rows.begin() + slice.end};
+}
+
+unsigned char byte_of(std::size_t round, std::size_t from, std::size_t to, std::size_t i) {
+  return static_cast<unsigned char>(round * 31 + from * 50 + to * 7 + i * 13);
+}
+
+void require(bool holds, const char* what) {
+  if (!holds) throw Error(ErrorCode::internal, what);
+}
+
+void check_gather(Transport& transport, std::size_t round, const std::vector<std::size_t>& bytes,
+                  bool in_place) {
+  const auto me = static_cast<std::size_t>(transport.rank());
+  const std::size_t all = std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}),
+                    before = std::accumulate(bytes.begin(), bytes.begin() + transport.rank(), std::size_t{0});
+  std::vector<unsigned char> in(all + 1, 0xEE), out(bytes[me] + 1);
+  unsigned char* const mine = in_place ? in.data() + before : out.data();
+  for (std::size_t i = 0; i < bytes[me]; ++i) mine[i] = byte_of(round, me, 0, i);
+  transport.all_gather(mine, in.data(), bytes, MemorySpace::host, {});
+  std::size_t at = 0;
+  for (std::size_t r = 0; r < bytes.size(); ++r) {
+    for (std::size_t i = 0; i < bytes[r]; ++i, ++at)
+      require(in[at] == byte_of(round, r, 0, i), "other bytes came");
+  }
+  require(in[at] == 0xEE, "more bytes came");
+}
+
+}  // namespace
+
+std::vector<std::uint16_t> rank_results(const Layout& layout, std::shared_ptr<Transport> transport) {
+  const std::int64_t H = kShape.hidden, I = kShape.intermediate;
+  const std::vector<std::uint16_t> x = seeded(SeededTensor::x, kTokens, H),
+                                   dy = seeded(SeededTensor::dy, kTokens, H),
+                                   gate = seeded(SeededTensor::gate, I, H),
+                                   up = seeded(SeededTensor::up, I, H),
+                                   down = seeded(SeededTensor::down, H, I);
+  PlanOptions options;
+  options.contract = parse_contract("f32-tree-v1");
+  options.shape = kShape;
+  options.max_tokens = options.max_rank_tokens = kTokens;
+  options.layout = layout;
+  options.engine = make_cpu_engine({1, Isa::automatic});
+  options.transport = std::move(transport);
+  Plan plan(options);
+
+  const TokenShards shards = TokenShards::zigzag(kTokens, layout.cp);
+  const RankShard& shard = plan.shard();
+  const std::vector<std::int64_t> rows = rows_of(layout, shard, shards);
+  const auto count = static_cast<std::int64_t>(rows.size()), held = shard.intermediate.length();
+  const auto mine = [&](const std::vector<std::uint16_t>& whole) {
+    std::vector<std::uint16_t> part;
+    for (const std::int64_t row : rows)
+      part.insert(part.end(), whole.begin() + row * H, whole.begin() + (row + 1) * H);
+    return part;
+  };
+  const auto operand = [](const std::vector<std::uint16_t>& data, std::int64_t r, std::int64_t c) {
+    return host_view(static_cast<const void*>(data.data()), r, c);
+  };
+  const std::vector<std::uint16_t> my_x = mine(x), my_dy = mine(dy);
+  const auto activations = static_cast<std::size_t>(count * H), weights = static_cast<std::size_t>(held * H);
+  std::vector<std::uint16_t> results(2 * activations + 3 * weights);
+  std::uint16_t* const at = results.data();
+
+  ForwardArgs forward;
+  forward.x = operand(my_x, count, H);
+  forward.shards = &shards;
+  forward.y = host_view(at, count, H);
+  forward.weights = plan.slice(operand(gate, I, H), operand(up, I, H), operand(down, H, I));
+  plan.forward(forward);
+  BackwardArgs backward;
+  backward.x = forward.x;
+  backward.dy = operand(my_dy, count, H);
+  backward.weights = forward.weights;
+  backward.shards = &shards;
+  backward.dx = host_view(at + activations, count, H);
+  backward.d_gate = host_view(at + 2 * activations, held, H);
+  backward.d_up = host_view(at + 2 * activations + weights, held, H);
+  backward.d_down = host_view(at + 2 * activations + 2 * weights, H, held);
+  plan.backward(backward);
+  return results;
+}
+
+std::vector<std::vector<std::uint16_t>> local_results(const Layout& layout) {
+  std::vector<std::vector<std::uint16_t>> results(static_cast<std::size_t>(layout.ranks()));
+  run_local(layout.ranks(), [&](int rank, std::shared_ptr<Transport> transport) {
+    results[static_cast<std::size_t>(rank)] = rank_results(layout, std::move(transport));
+  });
+  return results;
+}
+
+void check_collectives(Transport& transport, std::size_t round, std::size_t most) {
+  const auto ranks = static_cast<std::size_t>(transport.size()),
+             me = static_cast<std::size_t>(transport.rank());
+  const auto size = [&](std::size_t from, std::size_t to) {
+    return (round * 7919 + from * 104729 + to * 1299709) % (most + 1);
+  };
+  std::vector<std::size_t> sends(ranks), receives(ranks);
+  for (std::size_t r = 0; r < ranks; ++r) sends[r] = size(me, r), receives[r] = size(r, me);
+  std::vector<unsigned char> out, in(std::accumulate(receives.begin(), receives.end(), std::size_t{1}), 0xEE);
+  for (std::size_t r = 0; r < ranks; ++r) {
+    for (std::size_t i = 0; i < sends[r]; ++i) out.push_back(byte_of(round, me, r, i));
+  }
+  out.push_back(0);
+  transport.all_to_all(out.data(), sends, in.data(), receives, MemorySpace::host, {});
+  std::size_t at = 0;
+  for (std::size_t r = 0; r < ranks; ++r) {
+    for (std::size_t i = 0; i < receives[r]; ++i, ++at)
+      require(in[at] == byte_of(round, r, me, i), "other bytes came");
+  }
+  require(in[at] == 0xEE, "more bytes came");
+
+  std::vector<std::size_t> uneven(ranks), one(ranks);
+  for (std::size_t r = 0; r < ranks; ++r) uneven[r] = (r + round) % 3 == 0 ? 0 : size(r, r);
+  one[round % ranks] = most;
+  for (const bool in_place : {false, true}) {
+    check_gather(transport, round, uneven, in_place);
+    check_gather(transport, round, std::vector<std::size_t>(ranks, most / 2 + 1), in_place);
+    check_gather(transport, round, one, in_place);
+    check_gather(transport, round, std::vector<std::size_t>(ranks, 0), in_place);
+  }
+}
+
+}  // namespace samebits::test

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <vector>
 
@@ -100,7 +101,8 @@ TEST_P(Layouts, RandomShapesCutsAndValues) {
 // runs others.
 TEST_P(Layouts, DelaysMoveNoBit) {
   const char* const rounds_text = std::getenv("SAMEBITS_ROUNDS");
-  const int blocks = 20, runs_each = (rounds_text != nullptr ? std::atoi(rounds_text) : 1000) / blocks;
+  const int blocks = 20,
+            runs_each = std::max(1, (rounds_text != nullptr ? std::atoi(rounds_text) : 1000) / blocks);
   for (int i = 0; i < blocks; ++i) {
     Random random(4000 + i);
     const Contract contract = parse_contract(pick(random, kContracts));

@@ -1,6 +1,5 @@
 // Tiles whose results are stored as they are: Y, dX, weight gradients and their covers.
 #include "engine/cuda/sm90_tiles.cuh"
-#include "samebits/error.hpp"
 
 namespace samebits::engine::cuda {
 

@@ -53,14 +53,19 @@ void MpiWorld::listen_locked() {
 // One message a rank is on its way at a time: a rank that does not listen is told nothing more.
 void MpiWorld::tell_locked(int rank, const Message& message) {
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
-  if (rank == rank_ || peer.gone) return;
+  if (rank == rank_ || peer.gone || peer.parted) return;
   if (peer.sending != MPI_REQUEST_NULL) {
     int over = 0;
     if (MPI_Test(&peer.sending, &over, MPI_STATUS_IGNORE) != MPI_SUCCESS || over == 0) return;
   }
+  send_locked(rank, message);
+}
+
+void MpiWorld::send_locked(int rank, const Message& message) {
   Message& out = outbox_[static_cast<std::size_t>(rank)];
   out = message;
-  MPI_Isend(&out, sizeof out, MPI_BYTE, rank, kTag, control_, &peer.sending);
+  MPI_Isend(&out, sizeof out, MPI_BYTE, rank, kTag, control_,
+            &peers_[static_cast<std::size_t>(rank)].sending);
 }
 
 // As tell, and waits a little until the messages are out; those still on their way before go first.
@@ -86,36 +91,39 @@ void MpiWorld::tell_all_locked(const Message& message, std::chrono::milliseconds
   }
 }
 
-// Whether every rank has come to its end as well. MPI_Finalize waits for all; so nobody calls it before.
+// Whether every rank has come to its end as well, and knows that this one has: MPI_Finalize waits for all, so
+// nobody calls it before. A rank that has already said goodbye still waits for ours.
 bool MpiWorld::say_goodbye() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (stopped_ || !failure_.empty()) return false;
-    tell_all_locked({Word::goodbye, {}}, 1000ms);
-  }
   for (;;) {
     {
       const std::lock_guard lock(mutex_);
+      if (stopped_) return false;
       listen_locked();
-      const Clock::time_point now = Clock::now();
+      stopped_ = !failure_.empty();
       bool all = true;
       for (int r = 0; r < size_; ++r) {
-        const Peer& peer = peers_[static_cast<std::size_t>(r)];
-        if (r == rank_ || peer.gone) continue;
-        all = false;
-        if (now - peer.heard > timeout_) {
-          stopped_ = true;
-          return false;
-        }
+        if (r == rank_) continue;
+        Peer& peer = peers_[static_cast<std::size_t>(r)];
+        all = part_locked(r) && peer.gone && all;
+        if (!peer.gone && Clock::now() - peer.heard > timeout_) stopped_ = true;
       }
-      if (!failure_.empty()) {
-        stopped_ = true;
-        return false;
-      }
+      if (stopped_) return false;
       if (all) return true;
     }
     std::this_thread::sleep_for(2ms);
   }
+}
+
+// Whether the goodbye to this rank is out; a message still on its way goes first.
+bool MpiWorld::part_locked(int rank) {
+  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  int over = 1;
+  if (peer.sending != MPI_REQUEST_NULL) MPI_Test(&peer.sending, &over, MPI_STATUS_IGNORE);
+  if (over == 0) return false;
+  if (peer.parted) return true;
+  send_locked(rank, {Word::goodbye, {}});
+  peer.parted = true;
+  return false;
 }
 
 }  // namespace samebits::transport

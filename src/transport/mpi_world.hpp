@@ -62,7 +62,8 @@ class MpiWorld {
   // Another rank, as far as this one knows.
   struct Peer {
     Clock::time_point heard{};
-    bool gone = false;  // it said goodbye
+    bool gone = false;    // it said goodbye
+    bool parted = false;  // this one said goodbye to it
     MPI_Request sending = MPI_REQUEST_NULL;
     std::string where;  // host and process
   };
@@ -72,7 +73,9 @@ class MpiWorld {
   void listen_locked();
   void tell_locked(int rank, const Message& message);
   void tell_all_locked(const Message& message, std::chrono::milliseconds patience);
+  void send_locked(int rank, const Message& message);
   bool say_goodbye();
+  bool part_locked(int rank);
 
   void introduce();
   void post_locked(std::span<const Incoming> incoming, std::span<const Outgoing> outgoing,

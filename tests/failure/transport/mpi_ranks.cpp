@@ -6,6 +6,7 @@
 //   computes    RANK comes late by three timeouts, alive
 //   dies        RANK is killed between two exchanges
 //   stops       RANK is stopped (SIGSTOP)
+//   ends-late   RANK has done its part like all and ends half a timeout after the others
 //   leaves      RANK ends while the others go on
 //   gives-up    RANK aborts with a reason
 //   disagrees   RANK expects one byte more of everybody
@@ -114,6 +115,8 @@ void play(Transport& world, const std::string& folder, const std::string& what, 
   }
   exchange(world, 2, 100000, what == "disagrees" && is_the_one ? 1 : 0);
   exchange(world, 3, 100);
+  if (what == "ends-late" && is_the_one)
+    std::this_thread::sleep_for(std::chrono::duration<double>(timeout / 2));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "samebits/contract.hpp"
 #include "samebits/engine.hpp"
@@ -82,6 +83,8 @@ struct ForwardArgs {
   Queue queue{};
 };
 
+class GradientAccumulator;  // samebits/accumulator.hpp
+
 struct BackwardArgs {
   ConstView x;
   ConstView dy;
@@ -94,6 +97,15 @@ struct BackwardArgs {
   std::int64_t tokens = -1;
   Saved saved{};
   Queue queue{};
+
+  // How many of the tokens, from the first on, count for weight gradients; what follows is padding. -1: all.
+  std::int64_t counted = -1;
+
+  // Adds to these sums instead of writing d_gate, d_up and d_down, which stay empty. `places`: where the
+  // counted tokens of each context rank stand in the sequence that is summed, ascending; null: behind those
+  // of the calls before, in the order of this call.
+  GradientAccumulator* accumulate = nullptr;
+  const std::vector<std::vector<Interval>>* places = nullptr;
 };
 
 // What a rank holds. Without rows, hidden is the whole axis.
@@ -124,6 +136,7 @@ class Plan {
   SAMEBITS_API Weights slice(const ConstView& gate, const ConstView& up, const ConstView& down) const;
 
  private:
+  friend class GradientAccumulator;
   class Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -82,6 +82,12 @@ struct DHiddenLane {
   CoverView cover;
 };
 
+// The accumulators of a leaf that one call begins and another ends: f32, [R, C], not yet rounded to a node.
+struct OpenLeaf {
+  float* data = nullptr;
+  std::int64_t row_stride = 0;
+};
+
 // d[r, c] = sum over tokens of left[t, r] * right[t, c].
 struct DWeight {
   ConstView left;                  // [tokens held, R]
@@ -89,17 +95,23 @@ struct DWeight {
   numerics::AxisTree tokens;       // the tree of all tokens
   std::span<const Interval> held;  // which of them the operands hold, ascending
   Sink sink;                       // [R, C]; the finished tensor may be f32
+
+  // The first interval may begin inside a leaf, whose accumulators are then taken from here, and the last may
+  // end inside one (at a multiple of the granule, or nothing follows), whose accumulators are left here: no
+  // node of the cover.
+  OpenLeaf open{};
 };
 
 // One node of a finish: where its [rows, cols] values lie.
 struct FinishNode {
   const void* data = nullptr;
   std::int64_t row_stride = 0;
-  int merges = 0;  // of the stack after this node is pushed
+  int merges = 0;             // of the stack after this node is pushed
+  bool accumulators = false;  // f32 accumulators of a leaf that ends here, not yet a node
 };
 
-// Covers that tile the axis to a tensor. `up` is empty but for dX, whose two lanes are added
-// (contract.lanes).
+// Covers that tile the axis to a tensor, or those of one node to that node. `up` is empty but for dX, whose
+// two lanes are added (contract.lanes). `out` may be the memory of one of the nodes.
 struct Finish {
   std::span<const FinishNode> nodes;
   std::span<const FinishNode> up;

@@ -6,21 +6,6 @@
 
 namespace samebits {
 
-void Plan::Impl::check_gradients(const BackwardArgs& args) const {
-  const std::int64_t held = shard.intermediate.length(), hidden = options.shape.hidden;
-  const View* const views[] = {&args.d_gate, &args.d_up, &args.d_down};
-  const char* const names[] = {"d_gate", "d_up", "d_down"};
-  for (int i = 0; i < 3; ++i) {
-    check_place(names[i], *views[i], DType::f32);
-    View view = *views[i];
-    view.dtype = DType::bf16;
-    check_view(names[i], view, i == 2 ? hidden : held, i == 2 ? held : hidden);
-  }
-  if (args.d_up.dtype != args.d_gate.dtype || args.d_down.dtype != args.d_gate.dtype) {
-    throw Error(ErrorCode::invalid_argument, "d_gate, d_up and d_down have one dtype");
-  }
-}
-
 void Plan::Impl::backward(const BackwardArgs& args) {
   if (!options.backward) throw Error(ErrorCode::invalid_argument, "the plan was made without backward");
   const Call call = begin_call(args.shards, args.tokens, args.dy.rows, args.queue);
@@ -30,7 +15,8 @@ void Plan::Impl::backward(const BackwardArgs& args) {
   check_view("x", args.x, call.slice.length(), hidden);
   check_view("dy", args.dy, call.slice.length(), hidden);
   if (wants_dx) check_view("dx", args.dx, call.slice.length(), hidden);
-  if (wants_gradients) check_gradients(args);
+  if (wants_gradients) check_gradients({args.d_gate, args.d_up, args.d_down});
+  check_accumulation(args, call, wants_gradients);
   check_weights(args.weights, true);
   if (own_saved(args.saved) && saved_tokens != call.shards->tokens) {
     throw Error(
@@ -76,26 +62,24 @@ void Plan::Impl::backward(const BackwardArgs& args) {
     deliver(args.dx, dx, call);
   }
 
-  if (!wants_gradients) return;
+  if (!wants_gradients && args.accumulate == nullptr) return;
   const ConstView x = gathered_tokens(args.x, x_tokens, call);
-  numerics::AxisTree tokens = token_axis;
-  tokens.length = call.shards->tokens;
-  reduction->begin(tokens, *call.shards);
+  begin_gradients(args, call);
   using Slot = ffn::TokenReduction::Slot;
+  using Sum = ffn::Accumulation;
+  const auto reduce = [&](Sum::Which which, const ConstView& left, const ConstView& right, const View& out) {
+    if (args.accumulate != nullptr) {
+      sum_of(*args.accumulate).add(which, left, right, *block, call.queue);
+    } else {
+      reduction->reduce(left, right, out, *block, call.queue);
+    }
+  };
   const ConstView all_x = reduction->operand(Slot::kX, packed_operand(x, call), call.queue);
-  reduction->reduce(reduction->operand(Slot::kGate, dg, call.queue), all_x, args.d_gate, *block, call.queue);
-  reduction->reduce(reduction->operand(Slot::kUp, du, call.queue), all_x, args.d_up, *block, call.queue);
+  reduce(Sum::kGate, reduction->operand(Slot::kGate, dg, call.queue), all_x, args.d_gate);
+  reduce(Sum::kUp, reduction->operand(Slot::kUp, du, call.queue), all_x, args.d_up);
   const ConstView all_dy = reduction->operand(Slot::kDy, packed_operand(dy, call), call.queue);
-  reduction->reduce(all_dy, reduction->operand(Slot::kAct, saved.act, call.queue), args.d_down, *block,
-                    call.queue);
-}
-
-// What travels between context ranks is packed.
-ConstView Plan::Impl::packed_operand(const ConstView& operand, const Call& call) {
-  if (ranks.cp == 1 || operand.contiguous()) return operand;
-  const View copy = ffn::packed(pack, operand.rows, operand.cols);
-  engine->copy(copy, operand, call.queue);
-  return copy;
+  reduce(Sum::kDown, all_dy, reduction->operand(Slot::kAct, saved.act, call.queue), args.d_down);
+  if (args.accumulate != nullptr) sum_of(*args.accumulate).commit();
 }
 
 }  // namespace samebits

@@ -34,19 +34,19 @@ std::size_t GradientSizes::cover_bytes() const {
 }
 
 bool gathers_tokens(const GradientSizes& sizes, GradientReduction asked, const numerics::AxisTree& tree,
-                    const TokenShards& shards) {
+                    std::span<const TokenPlaces> of_rank) {
   if (sizes.cp == 1 || asked == GradientReduction::gather_tokens) return true;
-  if (!layout::cuts_between_leaves(tree, shards)) {
+  if (!layout::cuts_between_leaves(tree, of_rank)) {
     if (asked == GradientReduction::automatic) return true;
     throw Error(
         ErrorCode::refused,
         fmt::format(
             "exchanging gradient covers: a token shard of {} tokens over cp{} cuts inside a leaf of the "
             "contract's token axis; gather the tokens instead",
-            shards.tokens, sizes.cp));
+            tree.length, sizes.cp));
   }
   std::int64_t count = 0;
-  for (const auto& intervals : shards.of_rank) {
+  for (const auto& intervals : of_rank) {
     for (const Interval& interval : intervals)
       count += numerics::count_cover_nodes(tree, interval.begin, interval.end);
   }
@@ -58,7 +58,7 @@ bool gathers_tokens(const GradientSizes& sizes, GradientReduction asked, const n
                             count, sizes.most_nodes()));
   }
   const double gather =
-      2.0 * static_cast<double>(shards.tokens) * static_cast<double>(2 * sizes.hidden + 3 * sizes.held);
+      2.0 * static_cast<double>(tree.length) * static_cast<double>(2 * sizes.hidden + 3 * sizes.held);
   const double exchange = 3.0 * static_cast<double>(sizes.held) * static_cast<double>(sizes.hidden) *
                           static_cast<double>(sizes.node_bytes) * static_cast<double>(count) / sizes.cp;
   return asked == GradientReduction::automatic && gather <= exchange;

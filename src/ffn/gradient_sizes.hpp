@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "ffn/token_places.hpp"
 #include "numerics/tree.hpp"
 #include "samebits/plan.hpp"
 
@@ -28,10 +29,10 @@ struct GradientSizes {
   std::size_t cover_bytes() const;
 };
 
-// Whether this call's tokens are gathered; covers are exchanged otherwise. Throws Error(refused) where covers
-// are asked for and the shards do not allow them.
+// Whether this call's tokens are gathered; covers are exchanged otherwise. `tree` is that of all its tokens.
+// Throws Error(refused) where covers are asked for and the shards do not allow them.
 bool gathers_tokens(const GradientSizes& sizes, GradientReduction asked, const numerics::AxisTree& tree,
-                    const TokenShards& shards);
+                    std::span<const TokenPlaces> of_rank);
 
 // Nodes of a call's covers: of all context ranks, and of the one that has most.
 struct GradientNodes {

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <new>
 
 #include "ffn/handshake.hpp"
+#include "ffn/or_abort.hpp"
 #include "ffn/plan_impl.hpp"
 #include "layout/cuts.hpp"
 #include "numerics/walk.hpp"
@@ -44,28 +44,6 @@ DownCut choose_down(const PlanOptions& o, const numerics::AxisTree& intermediate
           "one; tp {} cut between leaves, or cut down by rows",
           o.layout.tp, o.shape.intermediate, leaves, leaves == 1 ? "leaf" : "leaves",
           layout::legal_degrees(intermediate)));
-}
-
-void tell(Transport* transport, const char* what) {
-  if (transport == nullptr || transport->size() == 1) return;
-  transport->abort(fmt::format("rank {} failed: {}", transport->rank(), what));
-}
-
-// A rank that fails tells the others, who would wait for it otherwise.
-template <class Body>
-void or_abort(Transport* transport, const Body& body) {
-  try {
-    body();
-  } catch (const std::bad_alloc&) {
-    tell(transport, "out of memory");
-    throw Error(ErrorCode::out_of_memory, "out of host memory");
-  } catch (const std::exception& error) {
-    tell(transport, error.what());
-    throw;
-  } catch (...) {
-    tell(transport, "an exception that is no std::exception");
-    throw;
-  }
 }
 
 }  // namespace
@@ -169,17 +147,17 @@ void Plan::Impl::deliver(const View& out, const View& staged, const Call& call) 
 }
 
 Plan::Plan(const PlanOptions& options) {
-  or_abort(options.transport.get(), [&] { impl_ = std::make_unique<Impl>(options); });
+  ffn::or_abort(options.transport.get(), [&] { impl_ = std::make_unique<Impl>(options); });
 }
 Plan::~Plan() = default;
 Plan::Plan(Plan&&) noexcept = default;
 Plan& Plan::operator=(Plan&&) noexcept = default;
 
 void Plan::forward(const ForwardArgs& args) {
-  or_abort(impl_->ranks.all.get(), [&] { impl_->forward(args); });
+  ffn::or_abort(impl_->ranks.all.get(), [&] { impl_->forward(args); });
 }
 void Plan::backward(const BackwardArgs& args) {
-  or_abort(impl_->ranks.all.get(), [&] { impl_->backward(args); });
+  ffn::or_abort(impl_->ranks.all.get(), [&] { impl_->backward(args); });
 }
 const RankShard& Plan::shard() const { return impl_->shard; }
 DownCut Plan::down() const { return impl_->down; }

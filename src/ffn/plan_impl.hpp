@@ -4,14 +4,17 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "engine/engine.hpp"
+#include "ffn/accumulation.hpp"
 #include "ffn/column_gather.hpp"
 #include "ffn/cover_reduction.hpp"
 #include "ffn/ranks.hpp"
 #include "ffn/token_reduction.hpp"
 #include "ffn/workspace.hpp"
+#include "samebits/accumulator.hpp"
 #include "samebits/plan.hpp"
 
 namespace samebits {
@@ -49,9 +52,15 @@ class Plan::Impl {
   View output_or_staging(const View& out) const;
   void deliver(const View& out, const View& staged, const Call& call);
 
-  // forward.cpp, backward.cpp
+  // forward.cpp
   void distribute_columns(const ConstView& mine, const View& out, const Call& call);
-  void check_gradients(const BackwardArgs& args) const;
+
+  // weight_gradients.cpp
+  void check_gradients(const Gradients& out) const;
+  void check_accumulation(const BackwardArgs& args, const Call& call, bool wants_gradients) const;
+  void check_places(std::span<const ffn::TokenPlaces> given) const;
+  void begin_gradients(const BackwardArgs& args, const Call& call);
+  static ffn::Accumulation& sum_of(GradientAccumulator& accumulator);
   ConstView packed_operand(const ConstView& operand, const Call& call);
 
   PlanOptions options;
@@ -78,6 +87,7 @@ class Plan::Impl {
   std::optional<ffn::CoverReduction> covers;  // by columns
   std::optional<ffn::ColumnGather> gather_intermediate, gather_hidden;  // by rows
   std::optional<ffn::TokenReduction> reduction;
+  std::vector<ffn::TokenPlaces> places;  // of the tokens that count in the call in hand, by context rank
 };
 
 }  // namespace samebits

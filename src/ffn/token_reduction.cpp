@@ -37,11 +37,27 @@ TokenReduction::TokenReduction(const PlanOptions& options, Ranks& ranks, engine:
   slice_ = workspace.matrix(sizes_.slice_rows(), widest, DType::f32);
 }
 
-void TokenReduction::begin(const numerics::AxisTree& tree, const TokenShards& shards) {
+void TokenReduction::begin(const numerics::AxisTree& tree, std::span<const TokenPlaces> of_rank) {
   tree_ = tree;
-  shards_ = &shards;
-  gathers_ = gathers_tokens(sizes_, options_.gradient_reduction, tree, shards);
-  if (!gathers_) list_nodes();
+  if (gathers_tokens(sizes_, options_.gradient_reduction, tree, of_rank)) {
+    gather(of_rank);
+  } else {
+    keep(of_rank);
+    list_nodes();
+  }
+}
+
+void TokenReduction::gather(std::span<const TokenPlaces> of_rank) {
+  keep(of_rank);
+  gathers_ = ranks_.cp > 1;
+  if (gathers_) list_runs(of_rank, runs_);
+}
+
+void TokenReduction::keep(std::span<const TokenPlaces> of_rank) {
+  held_ = of_rank;
+  gathers_ = false;
+  tokens_ = 0;
+  for (const TokenPlaces& places : of_rank) tokens_ += count_tokens(places);
 }
 
 void TokenReduction::list_nodes() {
@@ -64,32 +80,26 @@ void TokenReduction::list_nodes() {
 }
 
 ConstView TokenReduction::operand(Slot slot, const ConstView& mine, Queue queue) {
-  if (ranks_.cp == 1 || !gathers_) return mine;
+  if (!gathers_) return mine.slice_rows(0, count_tokens(held_by(ranks_.cp_rank)));
   for (int rank = 0; rank < ranks_.cp; ++rank) {
     receive_bytes_[static_cast<std::size_t>(rank)] =
-        checked_bytes(shards_->count(rank), mine.cols, size_of(DType::bf16));
+        checked_bytes(count_tokens(held_by(rank)), mine.cols, size_of(DType::bf16));
   }
-  const View all = packed(gathered_[slot], shards_->tokens, mine.cols);
-  // Contiguous shards arrive in global order.
-  std::int64_t expected = 0;
-  bool in_order = true;
-  for (int rank = 0; rank < ranks_.cp; ++rank) {
-    for (const Interval& interval : held_by(rank)) {
-      in_order = in_order && interval.begin == expected;
-      expected = interval.end;
-    }
-  }
-  const View arrived = in_order ? all : packed(arrived_, shards_->tokens, mine.cols);
+  const View all = packed(gathered_[slot], tokens_, mine.cols);
+  // Contiguous shards arrive in the order of the sequence.
+  const bool in_order = std::is_sorted(runs_.begin(), runs_.end(), [](const TokenRun& a, const TokenRun& b) {
+    return a.rank != b.rank ? a.rank < b.rank : a.row < b.row;
+  });
+  const View arrived = in_order ? all : packed(arrived_, tokens_, mine.cols);
   ranks_.context->all_gather(mine.data, arrived.data, receive_bytes_, engine_.device().space, queue);
-  if (!in_order) {
-    std::int64_t from = 0;
-    for (int rank = 0; rank < ranks_.cp; ++rank) {
-      for (const Interval& interval : held_by(rank)) {
-        engine_.copy(all.slice_rows(interval.begin, interval.end),
-                     arrived.slice_rows(from, from + interval.length()), queue);
-        from += interval.length();
-      }
-    }
+  if (in_order) return all;
+  std::int64_t to = 0;
+  for (const TokenRun& run : runs_) {
+    std::int64_t from = run.row;
+    for (int rank = 0; rank < run.rank; ++rank) from += count_tokens(held_by(rank));
+    const std::int64_t length = run.end - run.begin;
+    engine_.copy(all.slice_rows(to, to + length), arrived.slice_rows(from, from + length), queue);
+    to += length;
   }
   return all;
 }
@@ -117,7 +127,7 @@ void TokenReduction::reduce_block(const ConstView& left, const ConstView& right,
   View slice = packed(slice_, mine.length(), cols);
   slice.dtype = out.dtype;
   if (gathers_) {
-    const Interval whole{0, shards_->tokens};
+    const Interval whole{0, tokens_};
     block.d_weight({left.slice_cols(rows.begin + mine.begin, rows.begin + mine.end),
                     right,
                     tree_,

@@ -17,11 +17,17 @@ class TokenReduction {
   TokenReduction(const PlanOptions& options, Ranks& ranks, engine::Engine& engine, Workspace& workspace,
                  std::int64_t intermediate_held);
 
-  // Settles how this call's tokens are reduced. `tree` is that of all tokens.
-  void begin(const numerics::AxisTree& tree, const TokenShards& shards);
+  // Settles how this call's tokens are reduced. `tree` is that of all tokens, `of_rank` says where each
+  // context rank's stand; it is read until the call ends.
+  void begin(const numerics::AxisTree& tree, std::span<const TokenPlaces> of_rank);
+
+  // Instead of begin, for an accumulation: operands are gathered, or each rank keeps its own.
+  void gather(std::span<const TokenPlaces> of_rank);
+  void keep(std::span<const TokenPlaces> of_rank);
 
   // An operand [tokens of this rank, cols] as the contraction needs it: all tokens in global order when
-  // gathering (kept in slot `slot`), as it is otherwise.
+  // gathering (kept in slot `slot`), as it is otherwise. Rows behind those that `of_rank` places are left
+  // out.
   enum Slot { kX, kDy, kGate, kUp, kAct, kSlots };
   ConstView operand(Slot slot, const ConstView& mine, Queue queue);
 
@@ -35,9 +41,7 @@ class TokenReduction {
     int rank;
     std::int64_t index;  // in its rank's cover
   };
-  std::span<const Interval> held_by(int rank) const {
-    return shards_->of_rank[static_cast<std::size_t>(rank)];
-  }
+  std::span<const Interval> held_by(int rank) const { return held_[static_cast<std::size_t>(rank)]; }
   void list_nodes();
   void reduce_block(const ConstView& left, const ConstView& right, Interval rows, const View& out,
                     engine::Block& block, Queue queue);
@@ -48,7 +52,9 @@ class TokenReduction {
   GradientSizes sizes_;
   std::size_t node_bytes_;
   numerics::AxisTree tree_{};
-  const TokenShards* shards_ = nullptr;
+  std::span<const TokenPlaces> held_;
+  std::int64_t tokens_ = 0;     // of all of them
+  std::vector<TokenRun> runs_;  // in the order of the sequence
   bool gathers_ = true;
 
   View arrived_{};              // tokens as they arrive, rank behind rank

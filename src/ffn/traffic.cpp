@@ -151,7 +151,7 @@ class Counter {
     const auto engine = o_.engine ? o_.engine : make_cpu_engine();
     const ffn::GradientSizes sizes{hidden_, mine, cp_, node_bytes_, engine->most_finish_nodes()};
     numerics::AxisTree tree = numerics::axis_tree(o_.contract, o_.contract.tokens, shards_.tokens);
-    const bool gathers = ffn::gathers_tokens(sizes, o_.gradient_reduction, tree, shards_);
+    const bool gathers = ffn::gathers_tokens(sizes, o_.gradient_reduction, tree, shards_.of_rank);
     std::vector<std::int64_t> nodes(static_cast<std::size_t>(cp_));
     if (gathers) {
       const auto operand = [&](const char* what, std::int64_t cols) {

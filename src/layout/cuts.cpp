@@ -85,8 +85,8 @@ void check_shards(const TokenShards& shards) {
   if (held != shards.tokens || next != shards.tokens) refuse(next);
 }
 
-bool cuts_between_leaves(const numerics::AxisTree& tree, const TokenShards& shards) {
-  for (const auto& intervals : shards.of_rank) {
+bool cuts_between_leaves(const numerics::AxisTree& tree, std::span<const std::vector<Interval>> of_rank) {
+  for (const auto& intervals : of_rank) {
     for (const Interval& interval : intervals) {
       if (interval.length() == 0) continue;
       if (!tree.cuts_between_leaves(interval.begin) || !tree.cuts_between_leaves(interval.end)) return false;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,7 @@ std::string legal_degrees(const numerics::AxisTree& tree);
 // ascending.
 void check_shards(const TokenShards& shards);
 
-// Whether every interval of every shard begins and ends between leaves of the token axis.
-bool cuts_between_leaves(const numerics::AxisTree& tree, const TokenShards& shards);
+// Whether every interval of every rank begins and ends between leaves of the token axis.
+bool cuts_between_leaves(const numerics::AxisTree& tree, std::span<const std::vector<Interval>> of_rank);
 
 }  // namespace samebits::layout

@@ -50,6 +50,25 @@ struct AxisTree {
     return {split(node), node.end, node.depth + 1};
   }
 
+  // The leaf that holds `position`, which lies inside the axis.
+  SAMEBITS_HD constexpr TreeNode leaf_at(std::int64_t position) const {
+    TreeNode node = root();
+    while (!is_leaf(node)) node = position < split(node) ? lower(node) : upper(node);
+    return node;
+  }
+
+  // Whether [begin, middle) and [middle, end) are the two parts of one node.
+  SAMEBITS_HD constexpr bool joins(std::int64_t begin, std::int64_t middle, std::int64_t end) const {
+    TreeNode node = root();
+    while (!is_leaf(node)) {
+      const std::int64_t cut = split(node);
+      if (node.begin == begin && node.end == end) return cut == middle;
+      node = middle < cut ? lower(node) : upper(node);
+      if (middle <= node.begin || middle >= node.end) return false;
+    }
+    return false;
+  }
+
   // Whether a shard may end at `position`: an end of the axis, or a boundary between two leaves.
   SAMEBITS_HD constexpr bool cuts_between_leaves(std::int64_t position) const {
     if (position == 0 || position == length) return true;

@@ -56,6 +56,43 @@ constexpr bool for_each_leaf(const AxisTree& tree, std::int64_t begin, std::int6
       tree, begin, end, [&](TreeNode node) { return tree.is_leaf(node); }, visit);
 }
 
+// A stretch of an axis whose first leaf may have begun before it and whose last leaf may go on behind it:
+// what of it are whole leaves, counted from where the first of them began. `resumes` and `stays_open` say
+// which ends lie inside a leaf; an end of the axis never does.
+struct Stretch {
+  std::int64_t begin = 0, end = 0;                // as given
+  std::int64_t leaves_begin = 0, leaves_end = 0;  // leaves that end within it
+  bool resumes = false, stays_open = false;
+};
+constexpr Stretch stretch_of(const AxisTree& tree, std::int64_t begin, std::int64_t end) {
+  Stretch stretch{begin, end, begin, end, false, false};
+  if (begin >= end) return stretch;
+  const TreeNode first = tree.leaf_at(begin), last = tree.leaf_at(end - 1);
+  stretch.resumes = first.begin < begin;
+  stretch.stays_open = last.end > end;
+  stretch.leaves_begin = first.begin;
+  if (stretch.stays_open) stretch.leaves_end = last.begin;
+  return stretch;
+}
+
+// One leaf of a stretch, or the part of it that lies there. `closes`: the leaf ends here, and `merges`
+// follow.
+struct LeafPart {
+  std::int64_t begin = 0, end = 0;
+  bool opens = true, closes = true;
+  int merges = 0;
+};
+template <class Visit>
+constexpr void for_each_leaf_part(const AxisTree& tree, const Stretch& stretch, const Visit& visit) {
+  for_each_leaf(tree, stretch.leaves_begin, stretch.leaves_end, [&](const WalkStep& leaf) {
+    const bool opens = leaf.begin >= stretch.begin;
+    visit(LeafPart{opens ? leaf.begin : stretch.begin, leaf.end, opens, true, leaf.merges});
+  });
+  if (!stretch.stays_open) return;
+  const bool opens = stretch.leaves_end >= stretch.begin;
+  visit(LeafPart{opens ? stretch.leaves_end : stretch.begin, stretch.end, opens, false, 0});
+}
+
 // The nodes of the interval's cover: the fewest tree nodes that tile it.
 template <class Visit>
 constexpr bool for_each_cover_node(const AxisTree& tree, std::int64_t begin, std::int64_t end,

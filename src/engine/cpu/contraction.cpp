@@ -100,6 +100,29 @@ struct MacroTile {
     }
   }
 
+  // The open accumulators, element by element: move(state of a tile, the caller's).
+  template <class Move>
+  void for_each_open(const Move& move) const {
+    for (std::int64_t row = 0; row < row_count; row += tuning.panel_rows) {
+      for (std::int64_t lane = 0; lane < lane_count; lane += tuning.panel_width) {
+        float* const state = state_of(row, lane);
+        float* const open =
+            problem.open + (row0 + row) * problem.open_row_stride + (lane0 + lane) * problem.open_lane_stride;
+        const int rows = rows_of(row), lanes = lanes_of(lane), width = width_of(lane);
+        for (int r = 0; r < rows; ++r) {
+          for (int i = 0; i < lanes; ++i)
+            move(state[r * width + i], open[r * problem.open_row_stride + i * problem.open_lane_stride]);
+        }
+      }
+    }
+  }
+  void resume() const {
+    for_each_open([](float& state, const float& open) { state = open; });
+  }
+  void leave_open() const {
+    for_each_open([](const float& state, float& open) { open = state; });
+  }
+
   static int padded(int k) { return (k + 15) / 16 * 16; }
 };
 
@@ -179,10 +202,12 @@ void contract(const ContractionProblem& problem, const ContractionTuning& tuning
                          kernels, scratch[static_cast<std::size_t>(worker)],
                          row0,    std::min(rows, problem.row_count - row0),
                          lane0,   std::min(lanes, problem.lane_count - lane0)};
+    if (problem.program->resumes()) tile.resume();
     for (const Chunk& chunk : problem.program->chunks()) {
       tile.prepare(chunk);
       tile.compute(chunk);
     }
+    if (problem.program->stays_open()) tile.leave_open();
     tile.write();
   });
 }

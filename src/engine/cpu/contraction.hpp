@@ -20,6 +20,8 @@ struct ContractionProblem {
   std::int64_t lane_count = 0;
   const Program* program = nullptr;
   Target target{};
+  float* open = nullptr;  // accumulators of a leaf that the program resumes, or leaves open
+  std::int64_t open_row_stride = 0, open_lane_stride = 1;
 };
 
 // A macro tile is row_panels x lane_panels tiles that share their prepared operands. No bit depends on it.

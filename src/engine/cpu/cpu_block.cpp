@@ -45,12 +45,12 @@ CpuBlock::CpuBlock(const Problem& problem, const KernelTable& kernels, std::shar
   sigma_table(problem.contract.sigma);
 }
 
-void CpuBlock::build(const numerics::AxisTree& tree, std::span<const Interval> held) {
-  program_.build(tree, held, numerics::granule_of(problem_.contract.leaf) > 1);
+void CpuBlock::build(const numerics::AxisTree& tree, std::span<const Interval> held, bool open_ends) {
+  program_.build(tree, held, numerics::granule_of(problem_.contract.leaf) > 1, open_ends);
 }
 
 void CpuBlock::contract_rows(const Source& rows, std::int64_t row_count, const Source& lanes,
-                             std::int64_t lane_count, const Target& target) {
+                             std::int64_t lane_count, const Target& target, const OpenLeaf& open) {
   if (row_count == 0 || lane_count == 0) return;
   if (target.node_stride == 0 && program_.nodes() > 1) {
     throw Error(ErrorCode::internal, "a finished tensor was asked of a shard that is no whole axis");
@@ -62,7 +62,10 @@ void CpuBlock::contract_rows(const Source& rows, std::int64_t row_count, const S
                                        lanes,
                                        lane_count,
                                        &program_,
-                                       target};
+                                       target,
+                                       open.data,
+                                       open.row_stride,
+                                       1};
   contract(contraction, choose_tuning(contraction, kernels_, pool_->threads()), kernels_, *pool_, scratch_);
 }
 
@@ -129,10 +132,10 @@ void CpuBlock::d_hidden_lane(const DHiddenLane& stage, Queue) {
 
 void CpuBlock::d_weight(const DWeight& stage, Queue) {
   const FpEnvironment environment;
-  build(stage.tokens, stage.held);
-  if (program_.nodes() == 0 && !stage.sink.finishes()) return;  // no tokens: an empty cover
+  build(stage.tokens, stage.held, stage.open.data != nullptr);
+  if (program_.chunks().empty() && !stage.sink.finishes()) return;  // no tokens: an empty cover
   contract_rows(by_cols(stage.left), stage.left.cols, by_rows(stage.right), stage.right.cols,
-                target_of(stage.sink));
+                target_of(stage.sink), stage.open);
 }
 
 void CpuBlock::finish(const Finish& stage, Queue) {

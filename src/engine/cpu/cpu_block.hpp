@@ -23,9 +23,9 @@ class CpuBlock final : public Block {
   std::size_t workspace_bytes() const override;
 
  private:
-  void build(const numerics::AxisTree& tree, std::span<const Interval> held);
+  void build(const numerics::AxisTree& tree, std::span<const Interval> held, bool open_ends = false);
   void contract_rows(const Source& rows, std::int64_t row_count, const Source& lanes, std::int64_t lane_count,
-                     const Target& target);
+                     const Target& target, const OpenLeaf& open = {});
   Target target_of(const Sink& sink) const;
   Target target_of(const CoverView& cover) const;
 

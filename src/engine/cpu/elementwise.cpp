@@ -39,7 +39,10 @@ void for_each_block(std::int64_t rows, std::int64_t cols, ThreadPool& pool, cons
 void load_node(const Contract& contract, bool f32_nodes, const FinishNode& node, std::int64_t row,
                std::int64_t col0, std::int64_t count, float* out) {
   const std::int64_t base = row * node.row_stride + col0;
-  if (f32_nodes || contract.node == Precision::f32) {
+  if (node.accumulators) {
+    const float* const from = static_cast<const float*>(node.data) + base;
+    for (std::int64_t i = 0; i < count; ++i) out[i] = numerics::node(contract.node, from[i]);
+  } else if (f32_nodes || contract.node == Precision::f32) {
     std::copy_n(static_cast<const float*>(node.data) + base, count, out);
   } else {
     const Bf16* const from = static_cast<const Bf16*>(node.data) + base;

@@ -25,38 +25,45 @@ std::size_t Program::bytes() const {
   return pieces_.capacity() * sizeof(Piece) + chunks_.capacity() * sizeof(Chunk);
 }
 
-void Program::add_leaf(std::int64_t begin, std::int64_t end, int merges, bool aligned_pieces) {
-  for (std::int64_t at = begin; at < end;) {
-    const bool full = chunks_.empty() || chunks_.back().k + std::min<std::int64_t>(16, end - at) > kChunk ||
+// Positions of `leaf` are local ones.
+void Program::add(const numerics::LeafPart& leaf, bool aligned_pieces) {
+  for (std::int64_t at = leaf.begin; at < leaf.end;) {
+    const bool full = chunks_.empty() ||
+                      chunks_.back().k + std::min<std::int64_t>(16, leaf.end - at) > kChunk ||
                       (aligned_pieces && chunks_.back().k % 16 != 0);
     if (full) chunks_.push_back({at, 0, static_cast<int>(pieces_.size()), 0, nodes_});
     Chunk& chunk = chunks_.back();
-    std::int64_t length = std::min<std::int64_t>(end - at, kChunk - chunk.k);
-    if (at + length < end) length = length / 16 * 16;
-    const bool closes = at + length == end;
-    pieces_.push_back(
-        {chunk.k, chunk.k + static_cast<int>(length), at == begin, closes, closes ? merges : 0});
+    std::int64_t length = std::min<std::int64_t>(leaf.end - at, kChunk - chunk.k);
+    if (at + length < leaf.end) length = length / 16 * 16;
+    const bool closes = leaf.closes && at + length == leaf.end;
+    pieces_.push_back({chunk.k, chunk.k + static_cast<int>(length), leaf.opens && at == leaf.begin, closes,
+                       closes ? leaf.merges : 0});
     chunk.k += static_cast<int>(length);
     ++chunk.pieces;
     at += length;
   }
+  if (!leaf.closes) return;
   highest_ = std::max(highest_, nodes_ + 1);
-  nodes_ += 1 - merges;
+  nodes_ += 1 - leaf.merges;
 }
 
-void Program::build(const numerics::AxisTree& tree, std::span<const Interval> held, bool aligned_pieces) {
+void Program::build(const numerics::AxisTree& tree, std::span<const Interval> held, bool aligned_pieces,
+                    bool open_ends) {
   pieces_.clear();
   chunks_.clear();
   nodes_ = 0;
   highest_ = 0;
   std::int64_t before = 0;  // local position of the interval
   for (const Interval& interval : held) {
-    const bool legal =
-        numerics::for_each_leaf(tree, interval.begin, interval.end, [&](const numerics::WalkStep& leaf) {
-          add_leaf(leaf.begin - interval.begin + before, leaf.end - interval.begin + before, leaf.merges,
-                   aligned_pieces);
-        });
-    if (!legal) throw Error(ErrorCode::internal, "a shard of an axis cuts inside a leaf");
+    const numerics::Stretch stretch = numerics::stretch_of(tree, interval.begin, interval.end);
+    const bool first = &interval == &held.front(), last = &interval == &held.back();
+    if ((stretch.resumes && !(open_ends && first)) || (stretch.stays_open && !(open_ends && last)))
+      throw Error(ErrorCode::internal, "a shard of an axis cuts inside a leaf");
+    numerics::for_each_leaf_part(tree, stretch, [&](numerics::LeafPart leaf) {
+      leaf.begin += before - interval.begin;
+      leaf.end += before - interval.begin;
+      add(leaf, aligned_pieces);
+    });
     before += interval.length();
   }
 }

@@ -48,9 +48,9 @@ TEST(LeafCuts, EveryCutStandsBetweenLeaves) {
 TEST(TokenCuts, SeeCutsInsideLeaves) {
   const Contract contract = parse_contract("f32-tree-v1,T=block:8");
   const auto axis = numerics::axis_tree(contract, contract.tokens, 30);
-  EXPECT_TRUE(cuts_between_leaves(axis, TokenShards::of({{{0, 16}}, {{16, 30}}})));
-  EXPECT_FALSE(cuts_between_leaves(axis, TokenShards::of({{{0, 15}}, {{15, 30}}})));
-  EXPECT_TRUE(cuts_between_leaves(axis, TokenShards::of({{}, {{0, 30}}})));
+  EXPECT_TRUE(cuts_between_leaves(axis, TokenShards::of({{{0, 16}}, {{16, 30}}}).of_rank));
+  EXPECT_FALSE(cuts_between_leaves(axis, TokenShards::of({{{0, 15}}, {{15, 30}}}).of_rank));
+  EXPECT_TRUE(cuts_between_leaves(axis, TokenShards::of({{}, {{0, 30}}}).of_rank));
 }
 
 }  // namespace

@@ -1,0 +1,355 @@
+#include "ffn/accumulation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "samebits/error.hpp"
+
+namespace samebits::ffn {
+namespace {
+
+constexpr std::size_t kCoverBytes = std::size_t{32} << 20;  // of the nodes that a strip of rows brings
+constexpr std::size_t kBlockBytes = std::size_t{8} << 20;   // of finished rows on their way
+
+// Longer than any sequence, for trees whose nodes do not depend on the length.
+constexpr std::int64_t kEndless = std::int64_t{1} << 60;
+
+[[noreturn]] void refuse(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
+
+numerics::AxisTree growing_tree(const Contract& contract, const AccumulatorOptions& options) {
+  const AxisRule& rule = contract.tokens;
+  const bool any_length = rule.rule == Rule::block || (rule.rule == Rule::halve && rule.value == 0);
+  if (options.tokens < 0 && !any_length) {
+    refuse(
+        "the contract's token tree depends on the number of tokens: say beforehand how many all calls "
+        "together will add (AccumulatorOptions::tokens)");
+  }
+  return numerics::axis_tree(contract, rule, options.tokens < 0 ? kEndless : options.tokens);
+}
+
+bool gathers(GradientReduction plan, GradientReduction asked) {
+  if (plan != GradientReduction::automatic && asked != GradientReduction::automatic && plan != asked) {
+    refuse(
+        "the plan was made for one way to reduce gradients over context ranks, the accumulator for the "
+        "other");
+  }
+  return plan != GradientReduction::exchange_covers && asked != GradientReduction::exchange_covers;
+}
+
+int slots_of(const AccumulatorOptions& options, const numerics::AxisTree& tree) {
+  if (options.max_tokens < 0 || options.stretches < 1) refuse("an accumulator of no tokens or no stretches");
+  const int most = most_held(tree, options.tokens < 0 ? options.max_tokens : options.tokens);
+  return options.stretches == 1 ? most : 2 * (most + 1) * options.stretches;
+}
+
+}  // namespace
+
+Accumulation::Accumulation(const AccumulatorOptions& options, const PlanOptions& plan, Ranks& ranks,
+                           engine::Engine& engine, std::int64_t intermediate_held)
+    : options_(options),
+      contract_(plan.contract),
+      ranks_(ranks),
+      engine_(engine),
+      workspace_(engine),
+      gathers_(gathers(plan.gradient_reduction, options.reduction)),
+      node_bytes_(plan.contract.node == Precision::f32 ? 4 : 2),
+      tree_(growing_tree(plan.contract, options)),
+      nodes_(std::max(1, slots_of(options, tree_))),
+      holders_(exchanges() ? static_cast<std::size_t>(ranks.cp) : 1),
+      lists_(holders_.size()),
+      nodes_from_(holders_.size()),
+      send_bytes_(static_cast<std::size_t>(ranks.cp)),
+      receive_bytes_(static_cast<std::size_t>(ranks.cp)) {
+  if (options_.tokens > options_.max_tokens) options_.max_tokens = options_.tokens;
+  const int slots = slots_of(options_, tree_);
+  if (slots > engine.most_finish_nodes()) {
+    throw Error(ErrorCode::refused, fmt::format("a sum of up to {} nodes; the engine finishes {}", slots,
+                                                engine.most_finish_nodes()));
+  }
+  const DType node_type = contract_.node == Precision::f32 ? DType::f32 : DType::bf16;
+  const std::int64_t hidden = plan.shape.hidden, widest = std::max(hidden, intermediate_held);
+  for (Sum& sum : sums_) {
+    const bool down = &sum == &sums_[kDown];
+    sum.rows = down ? hidden : intermediate_held;
+    sum.cols = down ? intermediate_held : hidden;
+    const std::int64_t own = own_rows(sum, ranks.cp_rank).length();
+    for (int slot = 0; slot < slots; ++slot) sum.slots.push_back(workspace_.matrix(own, sum.cols, node_type));
+    sum.open = workspace_.matrix(exchanges() ? sum.rows : own, sum.cols, DType::f32);
+  }
+  send_ = workspace_.take(std::max(kCoverBytes, checked_bytes(widest, 1, node_bytes_)));
+  if (exchanges())
+    receive_ = workspace_.take(std::max(kCoverBytes, checked_bytes(widest, ranks.cp, node_bytes_)));
+  if (ranks.cp > 1) {
+    const std::int64_t rows =
+        std::max<std::int64_t>(static_cast<std::int64_t>(kBlockBytes / 4) / widest, ranks.cp);
+    block_ = workspace_.matrix(rows, widest, DType::f32);
+    slice_ = workspace_.matrix(rows / ranks.cp, widest, DType::f32);
+  }
+  inputs_.reserve(2 * static_cast<std::size_t>(std::max(1, slots)));
+}
+
+void Accumulation::clear() {
+  taken_ = 0;
+  nodes_.clear();
+  std::fill(holders_.begin(), holders_.end(), Holder{});
+}
+
+void Accumulation::begin(std::span<const TokenPlaces> places, TokenReduction& reduction) {
+  finishes_ = false;
+  list_runs(places, runs_);
+  next_ = holders_;
+  next_taken_ = taken_;
+  for (TokenPlaces& list : lists_) list.clear();
+  for (const TokenRun& run : runs_) {
+    append(lists_[exchanges() ? static_cast<std::size_t>(run.rank) : 0], {run.begin, run.end});
+    next_taken_ += run.end - run.begin;
+    const std::int64_t end = options_.tokens < 0 ? options_.max_tokens : options_.tokens;
+    if (run.begin < 0 || run.end > end || next_taken_ > end) {
+      refuse(fmt::format("tokens {} to {} of a sequence that was to have {}", run.begin, run.end, end));
+    }
+  }
+  added_.clear();
+  for (std::size_t holder = 0; holder < holders_.size(); ++holder) settle_holder(static_cast<int>(holder));
+  list_added(tree_);
+  if (gathers_) {
+    reduction.gather(places);
+  } else {
+    reduction.keep(places);
+  }
+}
+
+// What the holder's tokens complete, and what they leave open.
+void Accumulation::settle_holder(int number) {
+  Holder& holder = next_[static_cast<std::size_t>(number)];
+  std::int64_t index = 0;
+  for (const Interval& interval : lists_[static_cast<std::size_t>(number)]) {
+    const numerics::Stretch stretch = numerics::stretch_of(tree_, interval.begin, interval.end);
+    const std::int64_t expected = holder.leaf.length() > 0 ? holder.at : stretch.leaves_begin;
+    if (interval.begin != expected) {
+      refuse(fmt::format(
+          "tokens from {} on were added{}, where the leaf that begins at {} must go on with token {}: {}",
+          interval.begin, exchanges() ? fmt::format(" by context rank {}", number) : std::string(),
+          holder.leaf.length() > 0 ? holder.leaf.begin : stretch.leaves_begin, expected,
+          exchanges() ? "cut between leaves where another rank goes on, or gather the tokens"
+                      : "tokens of a leaf are added in their order"));
+    }
+    if (stretch.resumes && (interval.begin - stretch.leaves_begin) % tree_.granule != 0) {
+      refuse(fmt::format(
+          "token {} was to go on inside the leaf that begins at {}: calls are cut at multiples of {} there",
+          interval.begin, stretch.leaves_begin, tree_.granule));
+    }
+    numerics::for_each_cover_node(tree_, stretch.leaves_begin, stretch.leaves_end,
+                                  [&](const numerics::WalkStep& node) {
+                                    added_.push_back({{node.begin, node.end}, number, index++});
+                                  });
+    holder = stretch.stays_open ? Holder{tree_.leaf_at(interval.end - 1), interval.end} : Holder{};
+  }
+  nodes_from_[static_cast<std::size_t>(number)] = index;
+}
+
+void Accumulation::list_added(const numerics::AxisTree& tree) {
+  std::sort(added_.begin(), added_.end(),
+            [](const Added& a, const Added& b) { return a.node.begin < b.node.begin; });
+  added_nodes_.clear();
+  for (const Added& added : added_) added_nodes_.push_back(added.node);
+  nodes_.plan(tree, added_nodes_);
+  for (const Sum& sum : sums_) {
+    if (nodes_at_once() * static_cast<std::size_t>(sum.cols) * node_bytes_ <= kCoverBytes ||
+        added_.size() <= 1)
+      continue;
+    throw Error(ErrorCode::refused,
+                fmt::format("a call that brings {} nodes of {} columns at once: add fewer tokens a call",
+                            added_.size(), sum.cols));
+  }
+}
+
+// Of one row: those that a rank sends to all, or receives from all.
+std::size_t Accumulation::nodes_at_once() const {
+  const auto most = static_cast<std::size_t>(*std::max_element(nodes_from_.begin(), nodes_from_.end()));
+  return exchanges() ? std::max(most * static_cast<std::size_t>(ranks_.cp), added_.size()) : most;
+}
+
+// Rows of every rank's slice that are worked on together.
+std::int64_t Accumulation::strip_rows(const Sum& sum) const {
+  std::int64_t rows =
+      std::max<std::int64_t>(own_rows(sum, 0).length(), own_rows(sum, ranks_.cp - 1).length());
+  const std::size_t node_bytes = nodes_at_once() * static_cast<std::size_t>(sum.cols) * node_bytes_;
+  if (node_bytes > 0 && (exchanges() || !finishes_))
+    rows = std::min(rows, static_cast<std::int64_t>(kCoverBytes / node_bytes));
+  if (finishes_ && ranks_.cp > 1)
+    rows = std::min(rows, slice_.elements() / std::max<std::int64_t>(sum.cols, 1));
+  return std::max<std::int64_t>(rows, 1);
+}
+
+Interval Accumulation::strip(const Sum& sum, std::int64_t number, int rank) const {
+  const Interval own = own_rows(sum, rank);
+  const std::int64_t rows = strip_rows(sum);
+  return {std::min(own.end, own.begin + number * rows), std::min(own.end, own.begin + (number + 1) * rows)};
+}
+
+std::int64_t Accumulation::strips(const Sum& sum) const {
+  std::int64_t most = 0;
+  for (int rank = 0; rank < ranks_.cp; ++rank) most = std::max(most, own_rows(sum, rank).length());
+  if (sum.cols == 0) return 0;
+  const std::int64_t rows = strip_rows(sum);
+  return (most + rows - 1) / rows;
+}
+
+engine::OpenLeaf Accumulation::open_rows(const Sum& sum, std::int64_t row) const {
+  const std::int64_t first = exchanges() ? 0 : own_rows(sum, ranks_.cp_rank).begin;
+  return {static_cast<float*>(sum.open.data) + (row - first) * sum.cols, sum.cols};
+}
+
+// Brings the nodes of strip `number` to where list_inputs finds them. `leave(rows, cover)` leaves this rank's
+// nodes of some rows there.
+template <class Leave>
+void Accumulation::bring_nodes(const Sum& sum, std::int64_t number, const Leave& leave, Queue queue) {
+  const Interval mine = strip(sum, number, ranks_.cp_rank);
+  if (!exchanges()) {
+    if (mine.length() > 0) leave(mine, send_);
+    return;
+  }
+  const auto row_bytes = [&](int rank) {
+    return static_cast<std::size_t>(nodes_from_[static_cast<std::size_t>(rank)] * sum.cols) * node_bytes_;
+  };
+  auto* to = static_cast<unsigned char*>(send_);
+  for (int rank = 0; rank < ranks_.cp; ++rank) {
+    const Interval theirs = strip(sum, number, rank);
+    const auto at = static_cast<std::size_t>(rank);
+    send_bytes_[at] = static_cast<std::size_t>(theirs.length()) * row_bytes(ranks_.cp_rank);
+    receive_bytes_[at] = static_cast<std::size_t>(mine.length()) * row_bytes(rank);
+    if (theirs.length() > 0) leave(theirs, to);
+    to += send_bytes_[at];
+  }
+  if (added_.empty()) return;
+  ranks_.context->all_to_all(send_, send_bytes_, receive_, receive_bytes_, engine_.device().space, queue);
+}
+
+void Accumulation::list_inputs(const Sum& sum, std::int64_t number,
+                               std::span<const HeldNodes::Input> inputs) {
+  const Interval mine = strip(sum, number, ranks_.cp_rank);
+  const std::int64_t row = mine.begin - own_rows(sum, ranks_.cp_rank).begin;
+  inputs_.clear();
+  for (const HeldNodes::Input& input : inputs) {
+    if (input.held >= 0) {
+      const View& slot = sum.slots[static_cast<std::size_t>(input.held)];
+      inputs_.push_back({slot.slice_rows(row, row).data, slot.row_stride, input.merges});
+      continue;
+    }
+    const Added& added = added_[static_cast<std::size_t>(input.added)];
+    if (finishes_ && !exchanges()) {
+      const engine::OpenLeaf open = open_rows(sum, mine.begin);
+      inputs_.push_back({open.data, open.row_stride, input.merges, true});
+      continue;
+    }
+    const auto holder = static_cast<std::size_t>(added.holder);
+    const auto* from = static_cast<const unsigned char*>(send_);
+    if (exchanges()) {
+      from = static_cast<const unsigned char*>(receive_) +
+             std::accumulate(receive_bytes_.begin(), receive_bytes_.begin() + added.holder, std::size_t{0});
+    }
+    inputs_.push_back({from + static_cast<std::size_t>(added.index * sum.cols) * node_bytes_,
+                       nodes_from_[holder] * sum.cols, input.merges});
+  }
+}
+
+void Accumulation::add(Which which, const ConstView& left, const ConstView& right, engine::Block& block,
+                       Queue queue) {
+  const Sum& sum = sums_[which];
+  const auto me = static_cast<std::size_t>(exchanges() ? ranks_.cp_rank : 0);
+  const std::int64_t nodes = nodes_from_[me];
+  for (std::int64_t number = 0; number < strips(sum); ++number) {
+    const auto leave = [&](Interval rows, void* cover) {
+      if (lists_[me].empty()) return;
+      block.d_weight({left.slice_cols(rows.begin, rows.end),
+                      right,
+                      tree_,
+                      lists_[me],
+                      {{cover, nodes, nodes * sum.cols, sum.cols}, {}},
+                      open_rows(sum, rows.begin)},
+                     queue);
+    };
+    bring_nodes(sum, number, leave, queue);
+    const Interval mine = strip(sum, number, ranks_.cp_rank);
+    if (mine.length() == 0) continue;
+    const std::int64_t row = mine.begin - own_rows(sum, ranks_.cp_rank).begin;
+    for (const HeldNodes::Step& step : nodes_.steps()) {
+      list_inputs(sum, number, nodes_.inputs(step));
+      const View& slot = sum.slots[static_cast<std::size_t>(step.slot)];
+      block.finish({inputs_, {}, slot.slice_rows(row, row + mine.length())}, queue);
+    }
+  }
+}
+
+void Accumulation::commit() {
+  nodes_.commit();
+  holders_ = next_;
+  taken_ = next_taken_;
+}
+
+void Accumulation::begin_finish() {
+  finishes_ = true;
+  if (options_.tokens >= 0 && taken_ != options_.tokens) {
+    refuse(fmt::format("{} tokens were added of the {} that were announced", taken_, options_.tokens));
+  }
+  added_.clear();
+  for (std::size_t number = 0; number < holders_.size(); ++number) {
+    const Holder& holder = holders_[number];
+    nodes_from_[number] = holder.leaf.length() > 0 ? 1 : 0;
+    if (holder.leaf.length() > 0)
+      added_.push_back({{holder.leaf.begin, holder.at}, static_cast<int>(number), 0});
+  }
+  list_added(numerics::axis_tree(contract_, contract_.tokens, taken_));
+  if (taken_ > 0 && !nodes_.is_whole(taken_)) {
+    refuse(fmt::format("the tokens added are not all of 0 to {}: some are missing between them", taken_));
+  }
+}
+
+void Accumulation::write(Which which, const View& out, engine::Block& block, Queue queue) {
+  const Sum& sum = sums_[which];
+  for (std::int64_t number = 0; number < strips(sum); ++number) {
+    if (exchanges() && !added_.empty()) {
+      const bool mine_is_open = nodes_from_[static_cast<std::size_t>(ranks_.cp_rank)] > 0;
+      const auto close = [&](Interval rows, void* cover) {
+        if (!mine_is_open) return;
+        const engine::OpenLeaf open = open_rows(sum, rows.begin);
+        const engine::FinishNode node{open.data, open.row_stride, 0, true};
+        const DType type = contract_.node == Precision::f32 ? DType::f32 : DType::bf16;
+        block.finish({{&node, 1}, {}, {cover, type, rows.length(), sum.cols, sum.cols, 1, engine_.device()}},
+                     queue);
+      };
+      bring_nodes(sum, number, close, queue);
+    }
+    const Interval mine = strip(sum, number, ranks_.cp_rank);
+    View slice =
+        ranks_.cp > 1 ? packed(slice_, mine.length(), sum.cols) : out.slice_rows(mine.begin, mine.end);
+    slice.dtype = out.dtype;
+    inputs_.clear();
+    if (taken_ > 0) list_inputs(sum, number, nodes_.root_inputs());
+    if (mine.length() > 0) block.finish({inputs_, {}, slice}, queue);
+    if (ranks_.cp > 1) share(sum, number, slice, out, queue);
+  }
+}
+
+// Every rank's rows of a strip to all of them.
+void Accumulation::share(const Sum& sum, std::int64_t number, const View& slice, const View& out,
+                         Queue queue) {
+  for (int rank = 0; rank < ranks_.cp; ++rank) {
+    receive_bytes_[static_cast<std::size_t>(rank)] =
+        checked_bytes(strip(sum, number, rank).length(), sum.cols, size_of(out.dtype));
+  }
+  ranks_.context->all_gather(slice.data, block_.data, receive_bytes_, engine_.device().space, queue);
+  auto* from = static_cast<unsigned char*>(block_.data);
+  for (int rank = 0; rank < ranks_.cp; ++rank) {
+    const Interval rows = strip(sum, number, rank);
+    View arrived = packed(block_, rows.length(), sum.cols);
+    arrived.data = from;
+    arrived.dtype = out.dtype;
+    if (!arrived.empty()) engine_.copy(out.slice_rows(rows.begin, rows.end), arrived, queue);
+    from += receive_bytes_[static_cast<std::size_t>(rank)];
+  }
+}
+
+}  // namespace samebits::ffn

@@ -1,0 +1,39 @@
+#include "samebits/accumulator.hpp"
+
+#include "ffn/accumulator_impl.hpp"
+#include "ffn/or_abort.hpp"
+
+namespace samebits {
+
+GradientAccumulator::GradientAccumulator(Plan& plan, const AccumulatorOptions& options) {
+  Plan::Impl& impl = *plan.impl_;
+  ffn::or_abort(impl.ranks.all.get(), [&] {
+    if (!impl.options.backward || impl.options.control) {
+      throw Error(ErrorCode::invalid_argument,
+                  "an accumulator is of a plan made with backward, and of no control");
+    }
+    impl_ = std::make_unique<Impl>(impl, options);
+  });
+}
+GradientAccumulator::~GradientAccumulator() = default;
+GradientAccumulator::GradientAccumulator(GradientAccumulator&&) noexcept = default;
+GradientAccumulator& GradientAccumulator::operator=(GradientAccumulator&&) noexcept = default;
+
+void GradientAccumulator::finish(const Gradients& out, Queue queue) {
+  Plan::Impl& plan = *impl_->plan;
+  ffn::or_abort(plan.ranks.all.get(), [&] {
+    plan.check_gradients(out);
+    ffn::Accumulation& sum = impl_->sum;
+    sum.begin_finish();
+    sum.write(ffn::Accumulation::kGate, out.d_gate, *plan.block, queue);
+    sum.write(ffn::Accumulation::kUp, out.d_up, *plan.block, queue);
+    sum.write(ffn::Accumulation::kDown, out.d_down, *plan.block, queue);
+    sum.clear();
+  });
+}
+
+void GradientAccumulator::clear() { impl_->sum.clear(); }
+std::int64_t GradientAccumulator::tokens() const { return impl_->sum.tokens(); }
+std::size_t GradientAccumulator::bytes() const { return impl_->sum.bytes(); }
+
+}  // namespace samebits

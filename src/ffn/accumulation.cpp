@@ -87,7 +87,15 @@ Accumulation::Accumulation(const AccumulatorOptions& options, const PlanOptions&
     block_ = workspace_.matrix(rows, widest, DType::f32);
     slice_ = workspace_.matrix(rows / ranks.cp, widest, DType::f32);
   }
-  inputs_.reserve(2 * static_cast<std::size_t>(std::max(1, slots)));
+  // A call of even or zigzag shards.
+  const auto most = static_cast<std::size_t>(std::max(1, slots)),
+             runs = 2 * static_cast<std::size_t>(ranks.cp);
+  runs_.reserve(runs);
+  for (TokenPlaces& list : lists_) list.reserve(runs);
+  next_.reserve(holders_.size());
+  added_.reserve(2 * most * runs);
+  added_nodes_.reserve(2 * most * runs);
+  inputs_.reserve(2 * most * runs + most);
 }
 
 void Accumulation::clear() {

@@ -13,8 +13,8 @@ HeldNodes::HeldNodes(int slots)
     : taken_(static_cast<std::size_t>(slots)), planned_taken_(static_cast<std::size_t>(slots)) {
   const auto most = static_cast<std::size_t>(slots);
   held_.reserve(most);
-  planned_.reserve(2 * most);
-  inputs_.reserve(2 * most);
+  planned_.reserve(4 * most);
+  inputs_.reserve(4 * most);
   steps_.reserve(most);
 }
 
@@ -102,7 +102,7 @@ bool HeldNodes::is_whole(std::int64_t length) const {
 }
 
 int most_held(const numerics::AxisTree& tree, std::int64_t tokens) {
-  int height = 0, most = 1;
+  int height = 0, most = 0;
   const std::int64_t end = numerics::stretch_of(tree, 0, tokens).leaves_end;
   numerics::for_each_leaf(tree, 0, end, [&](const numerics::WalkStep& leaf) {
     height += 1 - leaf.merges;

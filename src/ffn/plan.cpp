@@ -119,6 +119,8 @@ Plan::Impl::Impl(const PlanOptions& given)
   token_bytes.resize(static_cast<std::size_t>(ranks.tp));
   even_shards = TokenShards::contiguous(options.max_tokens, ranks.cp);
   for (auto& intervals : even_shards.of_rank) intervals.reserve(1);
+  places.resize(static_cast<std::size_t>(ranks.cp));
+  for (ffn::TokenPlaces& of_rank : places) of_rank.reserve(2);  // zigzag's
 }
 
 ConstView Plan::Impl::gathered_tokens(const ConstView& mine, const View& buffer, const Call& call) {

@@ -18,6 +18,7 @@ TokenReduction::TokenReduction(const PlanOptions& options, Ranks& ranks, engine:
       send_bytes_(static_cast<std::size_t>(ranks.cp)),
       receive_bytes_(static_cast<std::size_t>(ranks.cp)) {
   if (ranks.cp == 1) return;
+  runs_.reserve(2 * static_cast<std::size_t>(ranks.cp));
   const std::int64_t hidden = options.shape.hidden, tokens = options.max_tokens, widest = sizes_.widest();
   if (options.gradient_reduction != GradientReduction::exchange_covers) {
     arrived_ = workspace.matrix(tokens, widest);

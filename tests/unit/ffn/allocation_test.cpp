@@ -6,6 +6,7 @@
 #include <new>
 #include <thread>
 
+#include "samebits/accumulator.hpp"
 #include "support/engine_plan.hpp"
 #include "support/small_plan.hpp"
 
@@ -38,6 +39,24 @@ TEST(Allocation, NoneAfterThePlanOnOneRank) {
       small.plan.backward(backward);
       small.plan.forward(fewer);
       small.plan.backward(fewer_back);
+    }
+    EXPECT_EQ(allocations - before, 0) << contract;
+  }
+}
+
+TEST(Allocation, NoneWhereGradientsAccumulate) {
+  for (const char* contract : {"bf16-tree-v1,T=block:16", "sm90-v1,T=block:16", "hf-sm90-v1"}) {
+    SmallPlan small(64, contract);
+    GradientAccumulator sum(small.plan, {.max_tokens = 1000});
+    auto backward = small.backward(48);
+    const Gradients out{backward.d_gate, backward.d_up, backward.d_down};
+    backward.d_gate = backward.d_up = backward.d_down = {};
+    backward.accumulate = &sum;
+    small.plan.forward(small.forward(48));
+    const std::int64_t before = allocations;
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      for (int call = 0; call < 20; ++call) small.plan.backward(backward);
+      sum.finish(out);
     }
     EXPECT_EQ(allocations - before, 0) << contract;
   }

@@ -5,28 +5,11 @@
 
 #include "samebits/error.hpp"
 #include "support/equality.hpp"
+#include "support/message_of.hpp"
 #include "support/small_plan.hpp"
 
 namespace samebits::test {
 namespace {
-
-// The message of the error that `call` throws; it is one line.
-template <class Call>
-std::string message_of(ErrorCode code, const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
-}
-
-void expect_says(const std::string& message, const std::string& part) {
-  EXPECT_NE(message.find(part), std::string::npos) << message;
-}
 
 PlanOptions options_for(int tp, const char* contract, DownCut down) {
   PlanOptions options = SmallPlan::make_options(4, contract, {32, 256});

@@ -55,6 +55,10 @@ void run_task(const VerifyTask& task, const Compute& compute, const BlockCase& b
     progress.step("batches");
     result.batches = check_batches(compute, block, exact, task.batches);
   }
+  if (task.micro_batches > 0) {
+    progress.step("micro-batches");
+    result.micro_batches = check_micro_batches(compute, block, exact, task.micro_batches);
+  }
   if (task.recording != nullptr) {
     progress.step("recording");
     result.recording = task.recording->check(exact);
@@ -151,6 +155,9 @@ Verb add_verify(CLI::App& command) {
       ->type_name("FILE");
   verb->add_option("--batches", flags->batches, "list: the first N rows as a batch of their own, y and dx")
       ->type_name("LIST");
+  verb->add_option("--micro-batches", flags->micro_batches,
+                   "the weight gradients again, summed over so many backward calls")
+      ->type_name("N");
   verb->add_option("--seed", flags->seed, "of x and dy, and of the weights without a checkpoint")
       ->capture_default_str();
   verb->add_option("--layouts", flags->layouts, "all, or a list: tp2,tp4+cp2+sp")->capture_default_str();

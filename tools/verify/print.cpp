@@ -57,6 +57,10 @@ void print_checks(const VerifyResult& result) {
         fmt::print("  {} rows: {} of y, {} of dx\n", batch.tokens, batch.output, batch.d_hidden);
     }
   }
+  if (result.micro_batches) {
+    fmt::print("micro-batches  {} elements differ: weight gradients summed over {} calls\n",
+               result.micro_batches->differing, result.micro_batches->calls);
+  }
   if (result.recording) {
     std::int64_t elements = 0;
     for (const auto& tensor : result.recording->tensors) elements += tensor.elements;

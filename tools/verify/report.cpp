@@ -34,6 +34,10 @@ Json row_json(const LayoutRow& row) {
   return json;
 }
 
+Json micro_batches_json(const std::optional<MicroBatchCheck>& check) {
+  return check ? Json{{"calls", check->calls}, {"gradients", check->differing}} : Json();
+}
+
 Json batches_json(const std::vector<BatchCheck>& batches) {
   Json json = Json::array();
   for (const BatchCheck& batch : batches)
@@ -107,8 +111,8 @@ bool VerifyResult::ok() const {
   return std::none_of(rows.begin(), rows.end(),
                       [](auto& row) { return row.status == RowStatus::mismatch; }) &&
          row_vs_batch.output + row_vs_batch.d_hidden == 0 && between_batches() == 0 &&
-         (!recording || recording->differing() == 0) && (!golden || golden->differing() == 0) &&
-         (!reference || reference->differing() == 0);
+         (!micro_batches || micro_batches->differing == 0) && (!recording || recording->differing() == 0) &&
+         (!golden || golden->differing() == 0) && (!reference || reference->differing() == 0);
 }
 
 Json verify_json(const VerifyResult& result, const Compute& compute) {
@@ -132,7 +136,8 @@ Json verify_json(const VerifyResult& result, const Compute& compute) {
   report["invariance"] = {{"repeat", result.repeat()},
                           {"row_vs_batch", result.row_vs_batch.output + result.row_vs_batch.d_hidden},
                           {"rows", result.row_vs_batch.rows},
-                          {"batches", batches_json(result.batches)}};
+                          {"batches", batches_json(result.batches)},
+                          {"micro_batches", micro_batches_json(result.micro_batches)}};
   report["power"] = per_tensor_json(result.power);
   report["accuracy"] = accuracy_json(result.accuracy);
   report["recording"] = recording_json(result.recording);

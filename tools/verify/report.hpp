@@ -11,6 +11,7 @@
 #include "shared/report.hpp"
 #include "verify/accuracy.hpp"
 #include "verify/checks.hpp"
+#include "verify/micro_batches.hpp"
 #include "verify/recording.hpp"
 
 namespace samebits::tools {
@@ -34,6 +35,7 @@ struct VerifyResult {
   PerTensor<std::int64_t> power{};  // elements that the control changes
   RowCheck row_vs_batch;
   std::vector<BatchCheck> batches;
+  std::optional<MicroBatchCheck> micro_batches;
   std::optional<RecordingCheck> recording;
   std::optional<GoldenCheck> golden;
   std::optional<ReferenceCheck> reference;

@@ -71,6 +71,7 @@ VerifyWork::VerifyWork(const VerifyFlags& flags, const Compute& compute)
            !flags.no_reference,
            flags.accuracy,
            {},
+           0,
            nullptr},
       named(parse_shape(flags.shape)) {
   if (!task.all) {
@@ -89,6 +90,10 @@ VerifyWork::VerifyWork(const VerifyFlags& flags, const Compute& compute)
     block.tokens = recording->x().rows;
   }
   task.batches = batches_of(flags.batches, block.tokens);
+  if (!flags.micro_batches.empty()) {
+    task.micro_batches = parse_count("--micro-batches", flags.micro_batches);
+    if (task.micro_batches < 1) fail_usage("--micro-batches 0: at least one");
+  }
   check_sizes(block.shape, block.tokens);
   check_memory(compute, block, task.layouts);
 }
@@ -124,7 +129,7 @@ std::string VerifyWork::note() const {
 
 int VerifyWork::steps() const {
   return static_cast<int>(task.layouts.size()) + 6 + task.reference + task.accuracy + !task.batches.empty() +
-         (task.recording != nullptr);
+         (task.micro_batches > 0) + (task.recording != nullptr);
 }
 
 std::vector<AgreedField> VerifyWork::agreed(const VerifyFlags& flags, const Compute& compute) const {

@@ -16,8 +16,8 @@
 namespace samebits::tools {
 
 struct VerifyFlags {
-  std::string shape = "qwen3-8b", tokens = "32", checkpoint, layer, recording, batches, layouts = "all",
-              gradient_dtype = "bf16", json;
+  std::string shape = "qwen3-8b", tokens = "32", checkpoint, layer, recording, batches, micro_batches,
+              layouts = "all", gradient_dtype = "bf16", json;
   std::uint64_t seed = 0;
   bool accuracy = false, no_reference = false;
   ComputeFlags compute;
@@ -29,6 +29,7 @@ struct VerifyTask {
   bool reference = true;
   bool accuracy = false;
   std::vector<std::int64_t> batches;
+  std::int64_t micro_batches = 0;  // 0: not asked for
   const Recording* recording = nullptr;
 };
 

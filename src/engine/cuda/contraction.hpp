@@ -31,6 +31,14 @@ struct Target {
   std::int64_t node_stride = 0;
 };
 
+// f32 accumulators of a leaf that the contraction resumes, or leaves open (Leaves says which): element (r, c)
+// at data[r * row_stride + c].
+struct Carried {
+  float* data = nullptr;
+  std::int64_t row_stride = 0;
+  bool resumes = false, stays_open = false;
+};
+
 // Pending nodes of the tiles in flight: f32, private to the thread that wrote them.
 // A resident block has a slot of `levels` levels, a tile's values each.
 struct Pending {
@@ -46,6 +54,7 @@ struct Contraction {
   std::int64_t k = 0;  // of both operands
   const Leaves* leaves = nullptr;
   Target target;
+  Carried carried{};
 };
 
 // A matrix whose rows are the outer index, or whose columns are.

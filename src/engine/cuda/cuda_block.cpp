@@ -56,8 +56,8 @@ CudaBlock::CudaBlock(const Problem& problem, std::shared_ptr<const CudaDeviceSta
   }
 }
 
-void CudaBlock::build(const numerics::AxisTree& tree, std::span<const Interval> held) {
-  leaves_.build(tree, held);
+void CudaBlock::build(const numerics::AxisTree& tree, std::span<const Interval> held, bool open_ends) {
+  leaves_.build(tree, held, open_ends);
   if (leaves_.levels() > levels_) throw Error(ErrorCode::internal, "a tree deeper than the plan reserved");
 }
 
@@ -68,12 +68,13 @@ Contraction CudaBlock::contraction(const Operand& left, const Operand& right, st
 }
 
 void CudaBlock::contract(const Operand& left, const Operand& right, std::int64_t k, const Target& target,
-                         cudaStream_t stream) {
+                         cudaStream_t stream, const OpenLeaf& open) {
   if (left.outer == 0 || right.outer == 0) return;
   if (target.node_stride == 0 && leaves_.nodes() > 1) {
     throw Error(ErrorCode::internal, "a finished tensor was asked of a shard that is no whole axis");
   }
-  const Contraction problem = contraction(left, right, k, target);
+  Contraction problem = contraction(left, right, k, target);
+  problem.carried = {open.data, open.row_stride, leaves_.resumes(), leaves_.stays_open()};
   if (fma_ && fma_->contract(problem, stream)) return;
   if (sm90_ && sm90_->contract(problem, stream)) return;
   contract_plain(problem, {pending_memory_.as<float>(), plain_slots(device_->multiprocessors()), levels_},
@@ -168,12 +169,13 @@ void CudaBlock::d_hidden_lane(const DHiddenLane& stage, Queue queue) {
 void CudaBlock::d_weight(const DWeight& stage, Queue queue) {
   const DeviceScope scope(device_->index());
   const cudaStream_t stream = stream_of(queue);
-  build(stage.tokens, stage.held);
+  build(stage.tokens, stage.held, stage.open.data != nullptr);
   if (leaves_.count() == 0) {
     if (stage.sink.finishes()) fill_zero(stage.sink.out, stream);
     return;
   }
-  contract(by_cols(stage.left), by_cols(stage.right), stage.left.rows, target_of(stage.sink), stream);
+  contract(by_cols(stage.left), by_cols(stage.right), stage.left.rows, target_of(stage.sink), stream,
+           stage.open);
 }
 
 void CudaBlock::finish(const Finish& stage, Queue queue) {

@@ -28,11 +28,11 @@ class CudaBlock final : public Block {
   std::size_t workspace_bytes() const override;
 
  private:
-  void build(const numerics::AxisTree& tree, std::span<const Interval> held);
+  void build(const numerics::AxisTree& tree, std::span<const Interval> held, bool open_ends = false);
   Contraction contraction(const Operand& left, const Operand& right, std::int64_t k,
                           const Target& target) const;
   void contract(const Operand& left, const Operand& right, std::int64_t k, const Target& target,
-                cudaStream_t stream);
+                cudaStream_t stream, const OpenLeaf& open = {});
 
   Target target_of(const CoverView& cover) const;
   Target target_of(const Sink& sink) const;

@@ -71,8 +71,10 @@ struct FinishList {
   FinishNode node[kMostFinishNodes];
 };
 
-__device__ float load_node(const FinishNode& node, bool f32, std::int64_t row, std::int64_t col) {
+__device__ float load_node(const FinishNode& node, Precision precision, bool f32, std::int64_t row,
+                           std::int64_t col) {
   const std::int64_t at = row * node.row_stride + col;
+  if (node.accumulators) return numerics::node(precision, static_cast<const float*>(node.data)[at]);
   return f32 ? static_cast<const float*>(node.data)[at]
              : numerics::widen(static_cast<const Bf16*>(node.data)[at]);
 }
@@ -84,7 +86,7 @@ __device__ float root_of(const FinishList& list, Precision precision, bool f32, 
   float top = 0.0f;
   for (int i = 0; i < list.count; ++i) {
     if (i > 0) stack[height++] = top;
-    top = load_node(list.node[i], f32, row, col);
+    top = load_node(list.node[i], precision, f32, row, col);
     for (int m = 0; m < list.node[i].merges; ++m) top = numerics::node(precision, stack[--height] + top);
   }
   return top;

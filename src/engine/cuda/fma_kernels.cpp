@@ -212,6 +212,7 @@ Kernels::GateUpDone Kernels::gate_up(const Contraction& gate, const Contraction&
 
 bool Kernels::contract(const Contraction& problem, cudaStream_t stream) {
   if (problem.left.outer == 0 || problem.right.outer == 0 || problem.leaves->count() == 0) return true;
+  if (problem.carried.resumes || problem.carried.stays_open) return false;
   if (streams(problem) &&
       stream_all(stream_problem(problem), *problem.leaves, problem.target, Precision::f32, stream)) {
     return true;

@@ -38,27 +38,33 @@ void Leaves::reserve(const numerics::AxisTree& longest) {
   build(longest, {&whole, 1});
 }
 
-void Leaves::build(const numerics::AxisTree& tree, std::span<const Interval> held) {
+void Leaves::build(const numerics::AxisTree& tree, std::span<const Interval> held, bool open_ends) {
   steps_.clear();
   nodes_ = 0;
   levels_ = 0;
+  resumes_ = stays_open_ = false;
   for (const Interval& interval : held) {
     stack_.clear();
-    const bool legal =
-        numerics::for_each_leaf(tree, interval.begin, interval.end, [&](const numerics::WalkStep& leaf) {
-          steps_.push_back({static_cast<std::uint32_t>((leaf.end - leaf.begin) << 7 | leaf.merges)});
-          stack_.resize(stack_.size() - static_cast<std::size_t>(leaf.merges));
-          stack_.push_back(steps_.size() - 1);
-        });
-    if (!legal) throw Error(ErrorCode::internal, "a shard of an axis cuts inside a leaf");
+    const numerics::Stretch stretch = numerics::stretch_of(tree, interval.begin, interval.end);
+    const bool first = &interval == &held.front(), last = &interval == &held.back();
+    if ((stretch.resumes && !(open_ends && first)) || (stretch.stays_open && !(open_ends && last)))
+      throw Error(ErrorCode::internal, "a shard of an axis cuts inside a leaf");
+    resumes_ = resumes_ || stretch.resumes;
+    stays_open_ = stretch.stays_open;
+    numerics::for_each_leaf_part(tree, stretch, [&](const numerics::LeafPart& leaf) {
+      steps_.push_back({static_cast<std::uint32_t>((leaf.end - leaf.begin) << 7 | leaf.merges)});
+      if (!leaf.closes) return;
+      stack_.resize(stack_.size() - static_cast<std::size_t>(leaf.merges));
+      stack_.push_back(steps_.size() - 1);
+    });
     // What is left are the nodes of the cover; nothing merges them later.
     for (const std::size_t leaf : stack_) steps_[leaf].word |= 1u << 6;
     nodes_ += static_cast<int>(stack_.size());
   }
   int height = 0;
-  for (const LeafStep& step : steps_) {
+  for (std::size_t i = 0; i < steps_.size() - (stays_open_ ? 1 : 0); ++i) {
     levels_ = std::max(levels_, height);
-    height += (step.emits() ? 0 : 1) - step.merges();
+    height += (steps_[i].emits() ? 0 : 1) - steps_[i].merges();
   }
   if (count() > LongLeafList::kMost) throw Error(ErrorCode::internal, "more leaves than the plan reserved");
 }

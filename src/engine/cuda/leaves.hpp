@@ -37,12 +37,15 @@ class Leaves {
   // more leaves than a kernel can be told.
   void reserve(const numerics::AxisTree& longest);
 
-  // The covers of `held`, one behind the other. Allocates nothing.
-  void build(const numerics::AxisTree& tree, std::span<const Interval> held);
+  // The covers of `held`, one behind the other. Allocates nothing. `open_ends`: the first leaf may have begun
+  // before, and the last may go on behind (its step merges nothing and makes no node).
+  void build(const numerics::AxisTree& tree, std::span<const Interval> held, bool open_ends = false);
 
   int count() const { return static_cast<int>(steps_.size()); }
   int nodes() const { return nodes_; }    // of the cover
   int levels() const { return levels_; }  // most nodes that are pending at once, beside the one just made
+  bool resumes() const { return resumes_; }
+  bool stays_open() const { return stays_open_; }
   std::span<const LeafStep> steps() const { return steps_; }
   bool fits_short() const { return count() <= ShortLeafList::kMost; }
 
@@ -59,6 +62,7 @@ class Leaves {
   std::vector<std::size_t> stack_;  // of the leaf that made each pending node, while building
   int nodes_ = 0;
   int levels_ = 0;
+  bool resumes_ = false, stays_open_ = false;
 };
 
 }  // namespace samebits::engine::cuda

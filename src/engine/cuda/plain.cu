@@ -89,9 +89,21 @@ __device__ void step(const Bf16 (&left)[kTile][kPitch], const Bf16 (&right)[kTil
 struct Arguments {
   Operand left, right;
   Target target;
+  Carried carried;
   Pending pending;
   bool bf16_nodes;
 };
+
+// body(v, row, col) of a thread's results that lie in the matrix.
+template <class Body>
+__device__ void for_each_result(const Arguments& args, std::int64_t row0, std::int64_t col0,
+                                const Body& body) {
+#pragma unroll
+  for (int v = 0; v < kShare; ++v) {
+    const std::int64_t row = row0 + row_of(v), col = col0 + col_of(v);
+    if (row < args.left.outer && col < args.right.outer) body(v, row, col);
+  }
+}
 
 template <Leaf kLeaf, class List>
 __global__ void __launch_bounds__(kThreads)
@@ -109,6 +121,11 @@ __global__ void __launch_bounds__(kThreads)
     for (int i = 0; i < leaves.count; ++i) {
       const LeafStep leaf = leaves.step[i];
       float acc[kShare] = {};
+      if (args.carried.resumes && i == 0) {
+        for_each_result(args, row0, col0, [&](int v, std::int64_t row, std::int64_t col) {
+          acc[v] = args.carried.data[row * args.carried.row_stride + col];
+        });
+      }
       ChunkLoad next_left, next_right;
       const auto fetch = [&](int k) {
         const int count = min(kChunk, leaf.length() - k);
@@ -125,6 +142,12 @@ __global__ void __launch_bounds__(kThreads)
         step<kLeaf>(left, right, min(kChunk, leaf.length() - k), acc);
       }
       begin += leaf.length();
+      if (args.carried.stays_open && i + 1 == leaves.count) {
+        for_each_result(args, row0, col0, [&](int v, std::int64_t row, std::int64_t col) {
+          args.carried.data[row * args.carried.row_stride + col] = acc[v];
+        });
+        break;
+      }
 #pragma unroll
       for (float& value : acc) value = as_node(args.bf16_nodes, value);
       stack.merge(leaf.merges(), args.bf16_nodes, acc);
@@ -132,16 +155,12 @@ __global__ void __launch_bounds__(kThreads)
         stack.push(acc);
         continue;
       }
-#pragma unroll
-      for (int v = 0; v < kShare; ++v) {
-        const std::int64_t row = row0 + row_of(v), col = col0 + col_of(v);
-        if (row < args.left.outer && col < args.right.outer) {
-          store_node(
-              args.target,
-              row * args.target.row_stride + col * args.target.col_stride + node * args.target.node_stride,
-              acc[v]);
-        }
-      }
+      for_each_result(args, row0, col0, [&](int v, std::int64_t row, std::int64_t col) {
+        store_node(
+            args.target,
+            row * args.target.row_stride + col * args.target.col_stride + node * args.target.node_stride,
+            acc[v]);
+      });
       ++node;
     }
   }
@@ -165,7 +184,8 @@ void contract_plain(const Contraction& problem, const Pending& pending, cudaStre
   const std::int64_t tiles =
       (problem.left.outer + kTile - 1) / kTile * ((problem.right.outer + kTile - 1) / kTile);
   if (tiles == 0 || problem.leaves->count() == 0) return;
-  const Arguments args{problem.left, problem.right, problem.target, pending, problem.bf16_nodes};
+  const Arguments args{problem.left,    problem.right, problem.target,
+                       problem.carried, pending,       problem.bf16_nodes};
   const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(tiles, pending.slots));
   if (problem.leaf == Leaf::fma) {
     launch<Leaf::fma>(problem, args, blocks, stream);

@@ -13,10 +13,16 @@
 
 namespace samebits::engine::cuda {
 
+// Whether two neighbours of an f32 result lie in eight aligned bytes.
+inline bool stores_pairs(const Target& target) {
+  return reinterpret_cast<std::uintptr_t>(target.data) % 8 == 0 && target.row_stride % 2 == 0 &&
+         target.node_stride % 2 == 0;
+}
+
 // Nodes as they are.
 struct StoreEpilogue {
   static constexpr int kParts = 1, kResults = 1;
-  static constexpr bool kSigma = false, kLoads = false;
+  static constexpr bool kSigma = false, kLoads = false, kCarries = false;
   Target target;
   bool pairs = false;  // f32: two neighbours lie in eight aligned bytes
 
@@ -94,11 +100,39 @@ struct StoreEpilogue {
   }
 };
 
+// Nodes as they are, of a chain that may begin with carried accumulators and end in them.
+struct CarryEpilogue : StoreEpilogue {
+  static constexpr bool kCarries = true;
+  Carried carried;
+
+  template <int kRegisters>
+  __device__ void resume(float (&acc)[kRegisters], const TilePlace& place) const {
+    for_each_carried<kRegisters>(place, [&](int i, float& value) { acc[i] = value; });
+  }
+  template <int kRegisters>
+  __device__ void leave_open(const float (&acc)[kRegisters], const TilePlace& place) const {
+    for_each_carried<kRegisters>(place, [&](int i, float& value) { value = acc[i]; });
+  }
+
+ private:
+  // Written out: accumulators stay in registers.
+  template <int kRegisters, class Body>
+  __device__ void for_each_carried(const TilePlace& place, const Body& body) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
+#pragma unroll
+    for (int i = 0; i < kRegisters; ++i) {
+      const std::int64_t row = place.row + warp * 16 + lane / 4 + i / 2 % 2 * 8,
+                         col = place.col + i / 4 * 8 + lane % 4 * 2 + i % 2;
+      if (row < place.rows && col < place.cols) body(i, carried.data[row * carried.row_stride + col]);
+    }
+  }
+};
+
 // G, U and A from the two parts of a tile.
 template <Swiglu kKind>
 struct ActivateEpilogue {
   static constexpr int kParts = 2, kResults = 3;
-  static constexpr bool kSigma = true, kLoads = false;
+  static constexpr bool kSigma = true, kLoads = false, kCarries = false;
   Rows act, gate, up;
   const float* sigma = nullptr;
   bool keep = true;  // G and U are wanted
@@ -172,7 +206,7 @@ struct ActivateEpilogue {
 template <Swiglu kKind>
 struct GradientEpilogue {
   static constexpr int kParts = 1, kResults = 2;
-  static constexpr bool kSigma = true, kLoads = true;
+  static constexpr bool kSigma = true, kLoads = true, kCarries = false;
   Rows gate, up, d_gate, d_up;
   const float* sigma = nullptr;
 

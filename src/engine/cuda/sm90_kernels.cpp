@@ -150,15 +150,21 @@ bool Kernels::contract(const Contraction& problem, cudaStream_t stream) {
   const Operand &left = problem.left, &right = problem.right;
   if (left.outer == 0 || right.outer == 0 || problem.leaves->count() == 0) return false;
   const StreamProblem narrow{{right}, {left}, 1, problem.k, problem.leaves};
-  if (is_k_major(left) && streams(narrow)) {
+  const bool carries = problem.carried.resumes || problem.carried.stays_open;
+  if (is_k_major(left) && !carries && streams(narrow)) {
     stream_store(narrow, problem.target, stream_resources(stream));
     return true;
   }
   const TileProblem tiles = tiles_of(narrow);
   const bool known = is_k_major(left) || (left.outer_stride == 1 && right.outer_stride == 1);
   if (!known || problem.target.col_stride != 1 || !tiles_serve(tiles, levels_)) return false;
-  tiles_store(tiles, problem.target, choose_tiles(false, left.outer, right.outer, problem.k, tile_device_),
-              tile_resources(stream, true));
+  const TileTuning tuning = choose_tiles(false, left.outer, right.outer, problem.k, tile_device_);
+  if (carries) {
+    if (is_k_major(left)) return false;
+    tiles_carry(tiles, problem.target, problem.carried, tuning, tile_resources(stream, true));
+  } else {
+    tiles_store(tiles, problem.target, tuning, tile_resources(stream, true));
+  }
   return true;
 }
 

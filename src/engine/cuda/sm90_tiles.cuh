@@ -208,7 +208,7 @@ struct TileKernel {
     }
   }
 
-  // One leaf: acc from +0, ascending in k.
+  // One leaf: acc goes on, ascending in k.
   __device__ static void contract(const Ring& ring, RingPlace& at, int length, std::uint64_t left,
                                   std::uint64_t right, int cluster, float (&acc)[kRegisters]) {
     using Step = Wgmma<Shape::kWidth, is_transposed(kLeft), is_transposed(kRight)>;
@@ -216,8 +216,6 @@ struct TileKernel {
     const auto at_stage = [&](std::uint64_t base, int bytes) {
       return base + static_cast<std::uint64_t>(at.stage * (bytes >> 4));
     };
-#pragma unroll
-    for (float& value : acc) value = 0.0f;
     pin(acc);
     // One turn is in the tensor cores while the next is issued: both warpgroups would else pause together.
     const int rest = length % kTurn;
@@ -274,7 +272,19 @@ struct TileKernel {
 #pragma unroll 1
         for (int i = 0; i < args.leaves.count; ++i) {
           const LeafStep leaf = args.leaves.step[i];
+#pragma unroll
+          for (float& value : acc) value = 0.0f;
+          if constexpr (Epilogue::kCarries) {
+            if (i == 0 && args.epilogue.carried.resumes)
+              args.epilogue.resume(acc, place_of(walk, tile, group));
+          }
           contract(ring, at, leaf.length(), left, right, cluster, acc);
+          if constexpr (Epilogue::kCarries) {
+            if (i + 1 == args.leaves.count && args.epilogue.carried.stays_open) {
+              args.epilogue.leave_open(acc, place_of(walk, tile, group));
+              break;
+            }
+          }
           if (args.bf16_nodes) {
 #pragma unroll
             for (float& value : acc) value = numerics::rounded_bf16(value);

@@ -52,6 +52,7 @@ TileTuning choose_tiles(bool gate_and_up, std::int64_t rows, std::int64_t cols, 
 // Once on every device, before a launch.
 TileDevice prepare_tiles();
 TileDevice prepare_store_tiles();
+void prepare_carry_tiles();
 void prepare_gate_up_tiles();
 void prepare_d_act_tiles();
 
@@ -65,6 +66,9 @@ struct TileResources {
 
 void tiles_store(const TileProblem& problem, const Target& target, const TileTuning& tuning,
                  const TileResources& resources);
+// Weight gradients whose first leaf has begun before, or whose last goes on.
+void tiles_carry(const TileProblem& problem, const Target& target, const Carried& carried,
+                 const TileTuning& tuning, const TileResources& resources);
 void tiles_gate_up(const TileProblem& problem, const GateUp& stage, Swiglu kind, const float* sigma,
                    const TileTuning& tuning, const TileResources& resources);
 void tiles_d_act(const TileProblem& problem, const DAct& stage, Swiglu kind, const float* sigma,

@@ -33,9 +33,7 @@ TileDevice prepare_store_tiles() {
 
 void tiles_store(const TileProblem& problem, const Target& target, const TileTuning& tuning,
                  const TileResources& resources) {
-  const bool pairs = reinterpret_cast<std::uintptr_t>(target.data) % 8 == 0 && target.row_stride % 2 == 0 &&
-                     target.node_stride % 2 == 0;
-  const StoreEpilogue epilogue{target, pairs};
+  const StoreEpilogue epilogue{target, stores_pairs(target)};
   tiles::Staged staged;
   if (!target.f32 && problem.leaves->nodes() == 1) {
     staged = {1, {{static_cast<std::uint16_t*>(target.data), problem.left[0].outer, target.row_stride}}};

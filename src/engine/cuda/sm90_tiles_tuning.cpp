@@ -75,6 +75,7 @@ TileTuning choose_tiles(bool gate_and_up, std::int64_t rows, std::int64_t cols, 
 TileDevice prepare_tiles() {
   prepare_gate_up_tiles();
   prepare_d_act_tiles();
+  prepare_carry_tiles();
   return prepare_store_tiles();
 }
 

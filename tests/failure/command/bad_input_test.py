@@ -179,6 +179,7 @@ class Flags(CommandTest):
         self.assert_refused(["bench", "--serve"], ["--serve", "--engine cuda"])
         self.assert_refused(["verify", "--shape", "64x208", "--batches", "33"], ["--batches 33", "32"])
         self.assert_refused(["verify", "--shape", "64x208", "--batches", "0"], ["--batches 0"])
+        self.assert_refused(["verify", "--shape", "64x208", "--micro-batches", "0"], ["--micro-batches 0"])
         self.assert_refused(["verify", "--timeout", "5"], ["--timeout", "mpi"])
         self.assert_refused(["bench", "--transport", "mpi"], ["bench", "mpi"])
         self.assert_refused(["verify", "--recording", "x"], ["--recording", "--checkpoint"])

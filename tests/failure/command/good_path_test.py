@@ -30,7 +30,8 @@ class Reports(CommandTest):
             self.assertTrue(report["environment"][key])
 
     def test_verify(self):
-        report = self.report("verify", "--shape", "64x208", "--tokens", 7, "--layouts", "tp2,tp2+cp2+sp", "--accuracy")
+        report = self.report("verify", "--shape", "64x208", "--tokens", 7, "--layouts", "tp2,tp2+cp2+sp", "--accuracy",
+                             "--micro-batches", 3)
         self.assert_head(report, "verify")
         self.assertEqual(list(report), ["schema", "command", "version", "contract", "environment", "shape", "layouts", "invariance",
                                         "power", "accuracy", "recording", "golden", "reference", "ok"])
@@ -45,6 +46,7 @@ class Reports(CommandTest):
             self.assertEqual(list(row[key]), SIX)
         self.assertEqual(list(report["power"]), SIX)
         self.assertEqual((report["invariance"]["repeat"], report["invariance"]["row_vs_batch"]), (0, 0))
+        self.assertEqual(report["invariance"]["micro_batches"], {"calls": 3, "gradients": 0})
         self.assertEqual(list(report["accuracy"]), ["y", "d_hidden", "d_gate", "d_up", "d_down"])
         for norms in report["accuracy"].values():
             self.assertEqual(list(norms), ["rel_l2", "max_abs", "mean_abs"])

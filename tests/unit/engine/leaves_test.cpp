@@ -100,5 +100,47 @@ TEST(Leaves, AreTheTreesNodesOnAnyShard) {
   }
 }
 
+// A sequence that is cut anywhere: the leaves of its stretches, open ones joined, are those of the whole.
+TEST(Leaves, GoOnFromOneCallToTheNext) {
+  Random random(8);
+  for (int round = 0; round < 500; ++round) {
+    const std::int64_t granule = uniform(random, 0, 1) == 0 ? 1 : 16;
+    const AxisTree tree{
+        {Rule::block, granule * uniform(random, 1, 9)}, granule, uniform(random, 1, 1500), false};
+    std::vector<std::int64_t> cuts = {0, tree.length};
+    for (int i = 0; i < 4; ++i) cuts.push_back(uniform(random, 0, tree.length));
+    std::sort(cuts.begin(), cuts.end());
+    std::vector<std::int64_t> lengths, expected;
+    numerics::for_each_leaf(tree, 0, tree.length, [&](const numerics::WalkStep& leaf) {
+      expected.push_back(leaf.end - leaf.begin);
+    });
+    Leaves leaves;
+    leaves.reserve(tree);
+    bool open = false;
+    for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
+      const Interval stretch{cuts[i], cuts[i + 1]};
+      if (stretch.length() == 0) continue;
+      leaves.build(tree, {&stretch, 1}, true);
+      EXPECT_EQ(leaves.resumes(), open);
+      int emitted = 0;
+      for (int step = 0; step < leaves.count(); ++step) {
+        const LeafStep leaf = leaves.steps()[static_cast<std::size_t>(step)];
+        if (step == 0 && open) {
+          lengths.back() += leaf.length();
+        } else {
+          lengths.push_back(leaf.length());
+        }
+        emitted += leaf.emits() ? 1 : 0;
+      }
+      open = leaves.stays_open();
+      EXPECT_EQ(open, !tree.cuts_between_leaves(stretch.end));
+      EXPECT_EQ(emitted, leaves.nodes());
+      const numerics::Stretch closed = numerics::stretch_of(tree, stretch.begin, stretch.end);
+      EXPECT_EQ(leaves.nodes(), numerics::count_cover_nodes(tree, closed.leaves_begin, closed.leaves_end));
+    }
+    EXPECT_EQ(lengths, expected);
+  }
+}
+
 }  // namespace
 }  // namespace samebits::test

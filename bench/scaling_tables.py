@@ -35,6 +35,26 @@ def table(args, title, shape, contract, layouts, tokens, direction, *more):
         print(f"| {row['layout']} | {compute:.3f} ms | {moved:.4g} | " + " | ".join(f"{t:.3f}" for t in times) + f" | {most} |")
 
 
+def two_levels(args, shape, contract, layouts, per_node, tokens):
+    """Context ranks on machines of `per_node`: what leaves a machine, a rank, in one level and in two."""
+    one = explain(args, shape, contract, layouts, tokens, "both")
+    two = explain(args, shape, contract, layouts, tokens, "both", "--ranks-per-node", str(per_node))
+    inside, between = [link["name"] for link in one["links"]]
+    print(f"\n{shape}, `{contract}`, {tokens} tokens, forward and backward, {per_node} ranks a machine:\n")
+    print("| layout | machines | MB between machines, one level | two levels | ms, one level | two levels |")
+    print("|---|---|---|---|---|---|")
+    for single, double in zip(one["rows"], two["rows"]):
+        ranks = int(single["layout"][2:])
+        bytes_of = lambda collectives: sum(max(c["sent"], c["received"]) for c in collectives)
+        outside = (ranks - per_node) / (ranks - 1)  # of a rank's peers
+        crossing = [c for c in double["collectives"] if c["between_machines"]]
+        local = [c for c in double["collectives"] if not c["between_machines"]]
+        ms = [1e3 * sum(c["seconds"][name] for c in group) for name, group in
+              ((between, single["collectives"]), (between, crossing), (inside, local))]
+        print(f"| {single['layout']} | {ranks // per_node} | {bytes_of(single['collectives']) * outside / 1e6:.4g} | "
+              f"{bytes_of(crossing) / 1e6:.4g} | {ms[0]:.2f} | {ms[1] + ms[2]:.2f} |")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", default="build/tools/samebits")
@@ -47,6 +67,8 @@ def main():
         table(args, f"{shape}, `hf-sm90-v1` (down by rows), 32 tokens, forward:", shape, "hf-sm90-v1", tp, 32, "forward")
         table(args, f"{shape}, `sm90-v1`, 8192 tokens, forward and backward:", shape, "sm90-v1", tp, 8192, "both")
         table(args, f"{shape}, `sm90-v1`, 65536 tokens, forward and backward:", shape, "sm90-v1", cp, 65536, "both")
+        two_levels(args, shape, "sm90-v1", ["cp16", "cp32", "cp64"], 8, 65536)
+        two_levels(args, shape, "hf-sm90-v1", ["cp16", "cp32", "cp64"], 8, 65536)
 
 
 if __name__ == "__main__":

@@ -68,6 +68,11 @@ struct PlanOptions {
   GradientReduction gradient_reduction = GradientReduction::automatic;
   CoverExchange cover_exchange = CoverExchange::automatic;
   std::size_t one_shot_bytes = 1 << 20;  // `automatic`: covers up to this size a rank travel in one shot
+
+  // Ranks on a machine, which are neighbours; 0: not said. Where each machine has equally many context ranks
+  // of a group, what crosses context ranks goes in two levels, inside machines and between them: the same
+  // bits, fewer bytes between.
+  int ranks_per_node = 0;
   bool control =
       false;  // moves the first split of the I and token axes: deliberately wrong, to show a check's power
 };

@@ -24,6 +24,7 @@ struct Collective {
   bool over_context = false;
   std::int64_t times = 1;
   std::size_t sent = 0, received = 0;
+  bool between_machines = false;  // PlanOptions::ranks_per_node, two levels: no two of its ranks share one
 };
 
 struct CallTraffic {

@@ -26,6 +26,7 @@ class SAMEBITS_API Transport {
   virtual bool reaches(MemorySpace space) const = 0;
 
   // Rank r's `send` lands in every `receive`, ranks one behind the other; `bytes[r]` is what rank r sends.
+  // `send` may be where it lands.
   virtual void all_gather(const void* send, void* receive, std::span<const std::size_t> bytes,
                           MemorySpace space, Queue queue) = 0;
 

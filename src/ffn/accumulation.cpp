@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "samebits/error.hpp"
 
@@ -58,10 +57,10 @@ Accumulation::Accumulation(const AccumulatorOptions& options, const PlanOptions&
       tree_(growing_tree(plan.contract, options)),
       nodes_(std::max(1, slots_of(options, tree_))),
       holders_(exchanges() ? static_cast<std::size_t>(ranks.cp) : 1),
+      gather_(ranks),
       lists_(holders_.size()),
-      nodes_from_(holders_.size()),
-      send_bytes_(static_cast<std::size_t>(ranks.cp)),
-      receive_bytes_(static_cast<std::size_t>(ranks.cp)) {
+      rows_of_(static_cast<std::size_t>(ranks.cp)),
+      bytes_of_(static_cast<std::size_t>(ranks.cp)) {
   if (options_.tokens > options_.max_tokens) options_.max_tokens = options_.tokens;
   const int slots = slots_of(options_, tree_);
   if (slots > engine.most_finish_nodes()) {
@@ -78,9 +77,12 @@ Accumulation::Accumulation(const AccumulatorOptions& options, const PlanOptions&
     for (int slot = 0; slot < slots; ++slot) sum.slots.push_back(workspace_.matrix(own, sum.cols, node_type));
     sum.open = workspace_.matrix(exchanges() ? sum.rows : own, sum.cols, DType::f32);
   }
-  send_ = workspace_.take(std::max(kCoverBytes, checked_bytes(widest, 1, node_bytes_)));
-  if (exchanges())
-    receive_ = workspace_.take(std::max(kCoverBytes, checked_bytes(widest, ranks.cp, node_bytes_)));
+  const std::size_t cover_bytes = std::max(kCoverBytes, checked_bytes(widest, ranks.cp, node_bytes_));
+  if (exchanges()) {
+    covers_.emplace(contract_, ranks, engine, workspace_, cover_bytes);
+  } else {
+    cover_ = workspace_.take(cover_bytes);
+  }
   if (ranks.cp > 1) {
     const std::int64_t rows =
         std::max<std::int64_t>(static_cast<std::int64_t>(kBlockBytes / 4) / widest, ranks.cp);
@@ -154,38 +156,41 @@ void Accumulation::settle_holder(int number) {
                                   });
     holder = stretch.stays_open ? Holder{tree_.leaf_at(interval.end - 1), interval.end} : Holder{};
   }
-  nodes_from_[static_cast<std::size_t>(number)] = index;
 }
 
 void Accumulation::list_added(const numerics::AxisTree& tree) {
   std::sort(added_.begin(), added_.end(),
-            [](const Added& a, const Added& b) { return a.node.begin < b.node.begin; });
+            [](const RankNode& a, const RankNode& b) { return a.at.begin < b.at.begin; });
   added_nodes_.clear();
-  for (const Added& added : added_) added_nodes_.push_back(added.node);
+  if (covers_) {
+    covers_->settle(tree, added_);
+    added_nodes_.assign(covers_->arrives().begin(), covers_->arrives().end());
+  } else {
+    for (const RankNode& node : added_) added_nodes_.push_back(node.at);
+  }
   nodes_.plan(tree, added_nodes_);
   for (const Sum& sum : sums_) {
-    if (nodes_at_once() * static_cast<std::size_t>(sum.cols) * node_bytes_ <= kCoverBytes ||
-        added_.size() <= 1)
-      continue;
+    if (added_.size() <= 1 || checked_bytes(nodes_a_row(), sum.cols, node_bytes_) <= kCoverBytes) continue;
     throw Error(ErrorCode::refused,
                 fmt::format("a call that brings {} nodes of {} columns at once: add fewer tokens a call",
                             added_.size(), sum.cols));
   }
 }
 
-// Of one row: those that a rank sends to all, or receives from all.
-std::size_t Accumulation::nodes_at_once() const {
-  const auto most = static_cast<std::size_t>(*std::max_element(nodes_from_.begin(), nodes_from_.end()));
-  return exchanges() ? std::max(most * static_cast<std::size_t>(ranks_.cp), added_.size()) : most;
+// Nodes in the largest buffer, for one row of every rank's slice.
+std::int64_t Accumulation::nodes_a_row() const {
+  if (!covers_) return static_cast<std::int64_t>(added_.size());
+  const CoverCounts& counts = covers_->counts();
+  return std::max(
+      {counts.sent * ranks_.cp, std::max(counts.inside, counts.joined) * ranks_.levels.nodes, counts.all});
 }
 
 // Rows of every rank's slice that are worked on together.
 std::int64_t Accumulation::strip_rows(const Sum& sum) const {
-  std::int64_t rows =
-      std::max<std::int64_t>(own_rows(sum, 0).length(), own_rows(sum, ranks_.cp - 1).length());
-  const std::size_t node_bytes = nodes_at_once() * static_cast<std::size_t>(sum.cols) * node_bytes_;
-  if (node_bytes > 0 && (exchanges() || !finishes_))
-    rows = std::min(rows, static_cast<std::int64_t>(kCoverBytes / node_bytes));
+  std::int64_t rows = most_own_rows(sum);
+  const std::size_t row_bytes = checked_bytes(nodes_a_row(), sum.cols, node_bytes_);
+  if (row_bytes > 0 && (covers_ || !finishes_))
+    rows = std::min(rows, static_cast<std::int64_t>(kCoverBytes / row_bytes));
   if (finishes_ && ranks_.cp > 1)
     rows = std::min(rows, slice_.elements() / std::max<std::int64_t>(sum.cols, 1));
   return std::max<std::int64_t>(rows, 1);
@@ -198,11 +203,9 @@ Interval Accumulation::strip(const Sum& sum, std::int64_t number, int rank) cons
 }
 
 std::int64_t Accumulation::strips(const Sum& sum) const {
-  std::int64_t most = 0;
-  for (int rank = 0; rank < ranks_.cp; ++rank) most = std::max(most, own_rows(sum, rank).length());
   if (sum.cols == 0) return 0;
   const std::int64_t rows = strip_rows(sum);
-  return (most + rows - 1) / rows;
+  return (most_own_rows(sum) + rows - 1) / rows;
 }
 
 engine::OpenLeaf Accumulation::open_rows(const Sum& sum, std::int64_t row) const {
@@ -213,26 +216,21 @@ engine::OpenLeaf Accumulation::open_rows(const Sum& sum, std::int64_t row) const
 // Brings the nodes of strip `number` to where list_inputs finds them. `leave(rows, cover)` leaves this rank's
 // nodes of some rows there.
 template <class Leave>
-void Accumulation::bring_nodes(const Sum& sum, std::int64_t number, const Leave& leave, Queue queue) {
-  const Interval mine = strip(sum, number, ranks_.cp_rank);
-  if (!exchanges()) {
-    if (mine.length() > 0) leave(mine, send_);
+void Accumulation::bring_nodes(const Sum& sum, std::int64_t number, const Leave& leave, engine::Block& block,
+                               Queue queue) {
+  if (!covers_) {
+    const Interval mine = strip(sum, number, ranks_.cp_rank);
+    const auto nodes = static_cast<std::int64_t>(added_.size());
+    if (mine.length() > 0) leave(mine, engine::CoverView{cover_, nodes, nodes * sum.cols, sum.cols});
     return;
   }
-  const auto row_bytes = [&](int rank) {
-    return static_cast<std::size_t>(nodes_from_[static_cast<std::size_t>(rank)] * sum.cols) * node_bytes_;
-  };
-  auto* to = static_cast<unsigned char*>(send_);
+  for (int rank = 0; rank < ranks_.cp; ++rank)
+    rows_of_[static_cast<std::size_t>(rank)] = strip(sum, number, rank).length();
   for (int rank = 0; rank < ranks_.cp; ++rank) {
-    const Interval theirs = strip(sum, number, rank);
-    const auto at = static_cast<std::size_t>(rank);
-    send_bytes_[at] = static_cast<std::size_t>(theirs.length()) * row_bytes(ranks_.cp_rank);
-    receive_bytes_[at] = static_cast<std::size_t>(mine.length()) * row_bytes(rank);
-    if (theirs.length() > 0) leave(theirs, to);
-    to += send_bytes_[at];
+    const Interval rows = strip(sum, number, rank);
+    if (rows.length() > 0) leave(rows, covers_->leave_for(rank, rows_of_, sum.cols));
   }
-  if (added_.empty()) return;
-  ranks_.context->all_to_all(send_, send_bytes_, receive_, receive_bytes_, engine_.device().space, queue);
+  if (!added_.empty()) covers_->move(rows_of_, sum.cols, block, queue);
 }
 
 void Accumulation::list_inputs(const Sum& sum, std::int64_t number,
@@ -246,40 +244,36 @@ void Accumulation::list_inputs(const Sum& sum, std::int64_t number,
       inputs_.push_back({slot.slice_rows(row, row).data, slot.row_stride, input.merges});
       continue;
     }
-    const Added& added = added_[static_cast<std::size_t>(input.added)];
-    if (finishes_ && !exchanges()) {
+    if (covers_) {
+      inputs_.push_back(covers_->node(static_cast<std::size_t>(input.added), input.merges));
+    } else if (finishes_) {
       const engine::OpenLeaf open = open_rows(sum, mine.begin);
       inputs_.push_back({open.data, open.row_stride, input.merges, true});
-      continue;
+    } else {
+      const auto nodes = static_cast<std::int64_t>(added_.size());
+      const auto* const from =
+          static_cast<const unsigned char*>(cover_) + checked_bytes(input.added, sum.cols, node_bytes_);
+      inputs_.push_back({from, nodes * sum.cols, input.merges});
     }
-    const auto holder = static_cast<std::size_t>(added.holder);
-    const auto* from = static_cast<const unsigned char*>(send_);
-    if (exchanges()) {
-      from = static_cast<const unsigned char*>(receive_) +
-             std::accumulate(receive_bytes_.begin(), receive_bytes_.begin() + added.holder, std::size_t{0});
-    }
-    inputs_.push_back({from + static_cast<std::size_t>(added.index * sum.cols) * node_bytes_,
-                       nodes_from_[holder] * sum.cols, input.merges});
   }
 }
 
 void Accumulation::add(Which which, const ConstView& left, const ConstView& right, engine::Block& block,
                        Queue queue) {
   const Sum& sum = sums_[which];
-  const auto me = static_cast<std::size_t>(exchanges() ? ranks_.cp_rank : 0);
-  const std::int64_t nodes = nodes_from_[me];
+  const TokenPlaces& held = lists_[static_cast<std::size_t>(exchanges() ? ranks_.cp_rank : 0)];
   for (std::int64_t number = 0; number < strips(sum); ++number) {
-    const auto leave = [&](Interval rows, void* cover) {
-      if (lists_[me].empty()) return;
+    const auto leave = [&](Interval rows, const engine::CoverView& cover) {
+      if (held.empty()) return;
       block.d_weight({left.slice_cols(rows.begin, rows.end),
                       right,
                       tree_,
-                      lists_[me],
-                      {{cover, nodes, nodes * sum.cols, sum.cols}, {}},
+                      held,
+                      {cover, {}},
                       open_rows(sum, rows.begin)},
                      queue);
     };
-    bring_nodes(sum, number, leave, queue);
+    bring_nodes(sum, number, leave, block, queue);
     const Interval mine = strip(sum, number, ranks_.cp_rank);
     if (mine.length() == 0) continue;
     const std::int64_t row = mine.begin - own_rows(sum, ranks_.cp_rank).begin;
@@ -305,7 +299,6 @@ void Accumulation::begin_finish() {
   added_.clear();
   for (std::size_t number = 0; number < holders_.size(); ++number) {
     const Holder& holder = holders_[number];
-    nodes_from_[number] = holder.leaf.length() > 0 ? 1 : 0;
     if (holder.leaf.length() > 0)
       added_.push_back({{holder.leaf.begin, holder.at}, static_cast<int>(number), 0});
   }
@@ -318,17 +311,18 @@ void Accumulation::begin_finish() {
 void Accumulation::write(Which which, const View& out, engine::Block& block, Queue queue) {
   const Sum& sum = sums_[which];
   for (std::int64_t number = 0; number < strips(sum); ++number) {
-    if (exchanges() && !added_.empty()) {
-      const bool mine_is_open = nodes_from_[static_cast<std::size_t>(ranks_.cp_rank)] > 0;
-      const auto close = [&](Interval rows, void* cover) {
-        if (!mine_is_open) return;
+    if (covers_ && !added_.empty()) {
+      const auto close = [&](Interval rows, const engine::CoverView& cover) {
+        if (cover.nodes == 0) return;
         const engine::OpenLeaf open = open_rows(sum, rows.begin);
         const engine::FinishNode node{open.data, open.row_stride, 0, true};
         const DType type = contract_.node == Precision::f32 ? DType::f32 : DType::bf16;
-        block.finish({{&node, 1}, {}, {cover, type, rows.length(), sum.cols, sum.cols, 1, engine_.device()}},
+        block.finish({{&node, 1},
+                      {},
+                      {cover.data, type, rows.length(), sum.cols, cover.row_stride, 1, engine_.device()}},
                      queue);
       };
-      bring_nodes(sum, number, close, queue);
+      bring_nodes(sum, number, close, block, queue);
     }
     const Interval mine = strip(sum, number, ranks_.cp_rank);
     View slice =
@@ -345,18 +339,19 @@ void Accumulation::write(Which which, const View& out, engine::Block& block, Que
 void Accumulation::share(const Sum& sum, std::int64_t number, const View& slice, const View& out,
                          Queue queue) {
   for (int rank = 0; rank < ranks_.cp; ++rank) {
-    receive_bytes_[static_cast<std::size_t>(rank)] =
+    bytes_of_[static_cast<std::size_t>(rank)] =
         checked_bytes(strip(sum, number, rank).length(), sum.cols, size_of(out.dtype));
   }
-  ranks_.context->all_gather(slice.data, block_.data, receive_bytes_, engine_.device().space, queue);
+  gather_.run(slice.data, block_.data, bytes_of_, engine_.device().space, queue);
   auto* from = static_cast<unsigned char*>(block_.data);
-  for (int rank = 0; rank < ranks_.cp; ++rank) {
+  for (int slot = 0; slot < ranks_.cp; ++slot) {
+    const int rank = ranks_.levels.rank_at(slot);
     const Interval rows = strip(sum, number, rank);
     View arrived = packed(block_, rows.length(), sum.cols);
     arrived.data = from;
     arrived.dtype = out.dtype;
     if (!arrived.empty()) engine_.copy(out.slice_rows(rows.begin, rows.end), arrived, queue);
-    from += receive_bytes_[static_cast<std::size_t>(rank)];
+    from += bytes_of_[static_cast<std::size_t>(rank)];
   }
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -43,11 +44,6 @@ class Accumulation {
     numerics::TreeNode leaf{};  // left open; empty: none
     std::int64_t at = 0;        // how far it came
   };
-  struct Added {
-    Interval node;
-    int holder = 0;
-    std::int64_t index = 0;  // among the nodes of its holder
-  };
   // A gradient [rows, cols] and what is held of it.
   struct Sum {
     std::int64_t rows = 0, cols = 0;
@@ -56,16 +52,18 @@ class Accumulation {
   };
 
   bool exchanges() const { return ranks_.cp > 1 && !gathers_; }
-  Interval own_rows(const Sum& sum, int rank) const { return even_slice(sum.rows, ranks_.cp, rank); }
+  Interval own_rows(const Sum& sum, int rank) const { return ranks_.slice(sum.rows, rank); }
+  std::int64_t most_own_rows(const Sum& sum) const { return (sum.rows + ranks_.cp - 1) / ranks_.cp; }
   std::int64_t strip_rows(const Sum& sum) const;
   std::int64_t strips(const Sum& sum) const;
   Interval strip(const Sum& sum, std::int64_t number, int rank) const;
   void settle_holder(int holder);
   void list_added(const numerics::AxisTree& tree);
-  std::size_t nodes_at_once() const;
+  std::int64_t nodes_a_row() const;
   engine::OpenLeaf open_rows(const Sum& sum, std::int64_t row) const;
   template <class Leave>
-  void bring_nodes(const Sum& sum, std::int64_t number, const Leave& leave, Queue queue);
+  void bring_nodes(const Sum& sum, std::int64_t number, const Leave& leave, engine::Block& block,
+                   Queue queue);
   void list_inputs(const Sum& sum, std::int64_t number, std::span<const HeldNodes::Input> inputs);
   void share(const Sum& sum, std::int64_t number, const View& slice, const View& out, Queue queue);
 
@@ -81,9 +79,10 @@ class Accumulation {
   HeldNodes nodes_;
   std::vector<Holder> holders_;
   std::array<Sum, kGradients> sums_;
-  void* send_ = nullptr;     // covers of a strip: [row][node][col]
-  void* receive_ = nullptr;  // those of this rank's slice, from all ranks
-  View slice_{}, block_{};   // finished rows of a strip: this rank's, and all ranks'. Room for f32
+  void* cover_ = nullptr;                // of a strip, where nothing is exchanged: [row][node][col]
+  std::optional<CoverTransfer> covers_;  // where ranks exchange them
+  ContextGather gather_;
+  View slice_{}, block_{};  // finished rows of a strip: this rank's, and all ranks'. Room for f32
 
   // Of the call in hand.
   bool finishes_ = false;
@@ -91,10 +90,10 @@ class Accumulation {
   std::vector<TokenPlaces> lists_;  // of each holder
   std::vector<Holder> next_;
   std::int64_t next_taken_ = 0;
-  std::vector<Added> added_;              // in order of the sequence
-  std::vector<Interval> added_nodes_;     // likewise
-  std::vector<std::int64_t> nodes_from_;  // of each holder
-  std::vector<std::size_t> send_bytes_, receive_bytes_;
+  std::vector<RankNode> added_;        // by whom they are held, in the order of the sequence
+  std::vector<Interval> added_nodes_;  // likewise; where they are exchanged, as they arrive
+  std::vector<std::int64_t> rows_of_;  // of a strip, by context rank
+  std::vector<std::size_t> bytes_of_;
   std::vector<engine::FinishNode> inputs_;
 };
 

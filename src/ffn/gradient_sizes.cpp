@@ -65,15 +65,21 @@ bool gathers_tokens(const GradientSizes& sizes, GradientReduction asked, const n
 }
 
 std::int64_t rows_at_once(const GradientSizes& sizes, std::int64_t cols, bool gathers,
-                          const GradientNodes& nodes) {
+                          const CoverCounts& counts) {
   std::int64_t rows = sizes.block_rows() * sizes.widest() / cols;
   rows = std::min(rows, (sizes.slice_rows() - 1) * sizes.widest() / cols * sizes.cp);
   if (!gathers) {
-    // Every rank sends its nodes of all rows and receives all nodes of its slice; all ranks must cut alike.
+    // A rank sends its nodes of all rows. In two levels its machine's ranks send it those of one place's
+    // rows, of which it sends the machine's nodes on. All nodes of its slice arrive.
     const std::int64_t row_bytes = cols * static_cast<std::int64_t>(sizes.node_bytes);
     const auto budget = static_cast<std::int64_t>(kCoverBytes);
-    rows = std::min(rows, budget / (std::max<std::int64_t>(nodes.most, 1) * row_bytes));
-    rows = std::min(rows, (budget / std::max<std::int64_t>(nodes.all * row_bytes, 1) - 1) * sizes.cp);
+    const auto fit = [&](std::int64_t nodes, std::int64_t parts) {
+      if (nodes > 0) rows = std::min(rows, (budget / (nodes * row_bytes) - (parts > 1 ? 1 : 0)) * parts);
+    };
+    fit(counts.sent, 1);
+    fit(counts.inside, sizes.per_node);
+    fit(counts.joined, sizes.per_node);
+    fit(counts.all, sizes.cp);
   }
   return std::max<std::int64_t>(rows, 1);
 }

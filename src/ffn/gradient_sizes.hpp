@@ -13,8 +13,8 @@ namespace samebits::ffn {
 
 struct GradientSizes {
   std::int64_t hidden = 0;
-  std::int64_t held = 0;  // rows of gate and up that the rank holds
-  int cp = 1;
+  std::int64_t held = 0;     // rows of gate and up that the rank holds
+  int cp = 1, per_node = 1;  // context ranks, and those of them on a machine (1: one level)
   std::size_t node_bytes = 4;
   int most_finish_nodes = 0;  // of the engine
 
@@ -34,13 +34,24 @@ struct GradientSizes {
 bool gathers_tokens(const GradientSizes& sizes, GradientReduction asked, const numerics::AxisTree& tree,
                     std::span<const TokenPlaces> of_rank);
 
-// Nodes of a call's covers: of all context ranks, and of the one that has most.
-struct GradientNodes {
-  std::int64_t all = 0, most = 0;
+// A node that a context rank holds: `index` among its nodes.
+struct RankNode {
+  Interval at;
+  int rank = 0;
+  std::int64_t index = 0;
 };
 
-// Rows of a gradient of `cols` columns that travel at once.
+// Nodes of a call's covers, at their most.
+struct CoverCounts {
+  std::int64_t sent = 0;    // by a rank: of its own tokens
+  std::int64_t inside = 0;  // two levels: by the ranks of a machine together
+  std::int64_t joined = 0;  // two levels: by a machine
+  std::int64_t all = 0;     // what arrives in the end
+};
+
+// Rows of a gradient of `cols` columns that travel at once, so that the covers of each level fit in
+// cover_bytes(). All ranks must cut alike.
 std::int64_t rows_at_once(const GradientSizes& sizes, std::int64_t cols, bool gathers,
-                          const GradientNodes& nodes);
+                          const CoverCounts& counts);
 
 }  // namespace samebits::ffn

@@ -52,8 +52,9 @@ std::vector<Field> introduce(const PlanOptions& o) {
       fmt::format("down {}, weights {}{}", word(kDown, o.down), word(kWeights, o.weights),
                   o.backward ? ", with backward" : ""));
   put(fields[7], "reductions",
-      fmt::format("gradients {}, covers {} up to {} bytes{}", word(kGradients, o.gradient_reduction),
-                  word(kCovers, o.cover_exchange), o.one_shot_bytes, o.control ? ", control" : ""));
+      fmt::format("gradients {}, covers {} up to {} bytes, {} ranks a node{}",
+                  word(kGradients, o.gradient_reduction), word(kCovers, o.cover_exchange), o.one_shot_bytes,
+                  o.ranks_per_node, o.control ? ", control" : ""));
   return fields;
 }
 

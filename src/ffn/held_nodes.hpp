@@ -5,8 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "numerics/tree.hpp"
-#include "samebits/layout.hpp"
+#include "ffn/node_joiner.hpp"
 
 namespace samebits::ffn {
 
@@ -40,26 +39,22 @@ class HeldNodes {
   // After plan(): whether all that is held then is one node, [0, length).
   bool is_whole(std::int64_t length) const;
   // Its inputs.
-  std::span<const Input> root_inputs() const { return inputs(planned_.front().step); }
+  std::span<const Input> root_inputs() const { return inputs_; }
 
  private:
   struct Node {
-    std::int64_t begin = 0, end = 0;
+    Interval at;
     int slot = -1;
   };
-  struct Planned {
-    Node node;
-    Step step;
-  };
-  void push(const numerics::AxisTree& tree, const Node& node, const Input& input);
-  void assign_slots();
+  int slot_for(std::span<const Input> inputs);
 
   std::vector<Node> held_;  // ascending, no two of them the parts of one node
   std::vector<bool> taken_;
-  std::vector<Planned> planned_;
-  std::vector<bool> planned_taken_;
+  NodeJoiner joiner_;
   std::vector<Input> inputs_;
   std::vector<Step> steps_;
+  std::vector<Node> planned_;
+  std::vector<bool> planned_taken_;
 };
 
 // The most nodes that a sum holds while it grows from 0 to `tokens`.

@@ -65,7 +65,7 @@ Plan::Impl::Impl(const PlanOptions& given)
   token_axis = numerics::axis_tree(contract, contract.tokens, options.max_tokens);
   intermediate_axis.moved = token_axis.moved = options.control;
 
-  ranks = ffn::make_ranks(options.layout, options.transport);
+  ranks = ffn::make_ranks(options.layout, options.transport, options.ranks_per_node);
   const int tp = ranks.tp;
   if (options.max_rank_tokens == 0) {
     options.max_rank_tokens =

@@ -11,12 +11,15 @@ TokenReduction::TokenReduction(const PlanOptions& options, Ranks& ranks, engine:
     : options_(options),
       ranks_(ranks),
       engine_(engine),
-      sizes_{options.shape.hidden, intermediate_held, ranks.cp,
-             std::size_t{options.contract.node == Precision::f32 ? 4u : 2u}, engine.most_finish_nodes()},
-      node_bytes_(sizes_.node_bytes),
-      nodes_of_(static_cast<std::size_t>(ranks.cp)),
-      send_bytes_(static_cast<std::size_t>(ranks.cp)),
-      receive_bytes_(static_cast<std::size_t>(ranks.cp)) {
+      sizes_{options.shape.hidden,
+             intermediate_held,
+             ranks.cp,
+             ranks.levels.per_node,
+             std::size_t{options.contract.node == Precision::f32 ? 4u : 2u},
+             engine.most_finish_nodes()},
+      gather_(ranks),
+      rows_of_(static_cast<std::size_t>(ranks.cp)),
+      bytes_of_(static_cast<std::size_t>(ranks.cp)) {
   if (ranks.cp == 1) return;
   runs_.reserve(2 * static_cast<std::size_t>(ranks.cp));
   const std::int64_t hidden = options.shape.hidden, tokens = options.max_tokens, widest = sizes_.widest();
@@ -27,9 +30,8 @@ TokenReduction::TokenReduction(const PlanOptions& options, Ranks& ranks, engine:
     }
   }
   if (options.gradient_reduction != GradientReduction::gather_tokens) {
+    covers_.emplace(options.contract, ranks, engine, workspace, sizes_.cover_bytes());
     const auto most_nodes = static_cast<std::size_t>(sizes_.most_nodes());
-    send_ = workspace.take(sizes_.cover_bytes());
-    receive_ = workspace.take(sizes_.cover_bytes());
     nodes_.reserve(most_nodes);
     merges_.reserve(most_nodes);
     finish_.reserve(most_nodes);
@@ -68,36 +70,41 @@ void TokenReduction::list_nodes() {
     std::int64_t index = 0;
     for (const Interval& interval : held_by(rank)) {
       numerics::for_each_cover_node(tree_, interval.begin, interval.end, [&](const numerics::WalkStep& node) {
-        nodes_.push_back({node.begin, node.end, rank, index++});
+        nodes_.push_back({{node.begin, node.end}, rank, index++});
       });
     }
-    nodes_of_[static_cast<std::size_t>(rank)] = index;
   }
-  std::sort(nodes_.begin(), nodes_.end(), [](const Node& a, const Node& b) { return a.begin < b.begin; });
+  std::sort(nodes_.begin(), nodes_.end(),
+            [](const RankNode& a, const RankNode& b) { return a.at.begin < b.at.begin; });
+  covers_->settle(tree_, nodes_);
+  const std::span<const Interval> arrives = covers_->arrives();
   numerics::for_each_finish_step(
-      tree_, static_cast<std::int64_t>(nodes_.size()),
-      [&](std::int64_t i) { return nodes_[static_cast<std::size_t>(i)].end; },
+      tree_, static_cast<std::int64_t>(arrives.size()),
+      [&](std::int64_t i) { return arrives[static_cast<std::size_t>(i)].end; },
       [&](const numerics::WalkStep& step) { merges_.push_back(step.merges); });
 }
 
 ConstView TokenReduction::operand(Slot slot, const ConstView& mine, Queue queue) {
   if (!gathers_) return mine.slice_rows(0, count_tokens(held_by(ranks_.cp_rank)));
   for (int rank = 0; rank < ranks_.cp; ++rank) {
-    receive_bytes_[static_cast<std::size_t>(rank)] =
+    bytes_of_[static_cast<std::size_t>(rank)] =
         checked_bytes(count_tokens(held_by(rank)), mine.cols, size_of(DType::bf16));
   }
   const View all = packed(gathered_[slot], tokens_, mine.cols);
-  // Contiguous shards arrive in the order of the sequence.
-  const bool in_order = std::is_sorted(runs_.begin(), runs_.end(), [](const TokenRun& a, const TokenRun& b) {
-    return a.rank != b.rank ? a.rank < b.rank : a.row < b.row;
+  // Contiguous shards arrive in the order of the sequence, in one level.
+  const auto slot_of = [&](int rank) { return ranks_.levels.slot_of(rank); };
+  const bool in_order = std::is_sorted(runs_.begin(), runs_.end(), [&](const TokenRun& a, const TokenRun& b) {
+    return a.rank != b.rank ? slot_of(a.rank) < slot_of(b.rank) : a.row < b.row;
   });
   const View arrived = in_order ? all : packed(arrived_, tokens_, mine.cols);
-  ranks_.context->all_gather(mine.data, arrived.data, receive_bytes_, engine_.device().space, queue);
+  gather_.run(mine.data, arrived.data, bytes_of_, engine_.device().space, queue);
   if (in_order) return all;
   std::int64_t to = 0;
   for (const TokenRun& run : runs_) {
     std::int64_t from = run.row;
-    for (int rank = 0; rank < run.rank; ++rank) from += count_tokens(held_by(rank));
+    for (int rank = 0; rank < ranks_.cp; ++rank) {
+      if (slot_of(rank) < slot_of(run.rank)) from += count_tokens(held_by(rank));
+    }
     const std::int64_t length = run.end - run.begin;
     engine_.copy(all.slice_rows(to, to + length), arrived.slice_rows(from, from + length), queue);
     to += length;
@@ -112,9 +119,8 @@ void TokenReduction::reduce(const ConstView& left, const ConstView& right, const
     block.d_weight({left, right, tree_, held_by(0), {{}, out}}, queue);
     return;
   }
-  GradientNodes nodes{static_cast<std::int64_t>(nodes_.size()), 0};
-  if (!gathers_) nodes.most = *std::max_element(nodes_of_.begin(), nodes_of_.end());
-  const std::int64_t step = rows_at_once(sizes_, right.cols, gathers_, nodes);
+  const std::int64_t step =
+      rows_at_once(sizes_, right.cols, gathers_, gathers_ ? CoverCounts{} : covers_->counts());
   for (std::int64_t row = 0; row < out.rows; row += step) {
     reduce_block(left, right, {row, std::min(out.rows, row + step)}, out, block, queue);
   }
@@ -122,11 +128,15 @@ void TokenReduction::reduce(const ConstView& left, const ConstView& right, const
 
 void TokenReduction::reduce_block(const ConstView& left, const ConstView& right, Interval rows,
                                   const View& out, engine::Block& block, Queue queue) {
-  const MemorySpace space = engine_.device().space;
   const std::int64_t cols = right.cols;
-  const Interval mine = even_slice(rows.length(), ranks_.cp, ranks_.cp_rank);
+  const Interval mine = ranks_.slice(rows.length(), ranks_.cp_rank);
   View slice = packed(slice_, mine.length(), cols);
   slice.dtype = out.dtype;
+  for (int rank = 0; rank < ranks_.cp; ++rank) {
+    const auto at = static_cast<std::size_t>(rank);
+    rows_of_[at] = ranks_.slice(rows.length(), rank).length();
+    bytes_of_[at] = checked_bytes(rows_of_[at], cols, size_of(out.dtype));
+  }
   if (gathers_) {
     const Interval whole{0, tokens_};
     block.d_weight({left.slice_cols(rows.begin + mine.begin, rows.begin + mine.end),
@@ -136,42 +146,25 @@ void TokenReduction::reduce_block(const ConstView& left, const ConstView& right,
                     {{}, slice}},
                    queue);
   } else {
-    const std::int64_t nodes = nodes_of_[static_cast<std::size_t>(ranks_.cp_rank)];
-    // [row][node][col], so that a slice of rows is one run of bytes.
+    // [row][node][col], slot behind slot: the rows as they stand.
+    const int first = ranks_.levels.rank_at(0);
     block.d_weight({left.slice_cols(rows.begin, rows.end),
                     right,
                     tree_,
                     held_by(ranks_.cp_rank),
-                    {{send_, nodes, nodes * cols, cols}, {}}},
+                    {covers_->leave_for(first, rows_of_, cols), {}}},
                    queue);
-    for (int rank = 0; rank < ranks_.cp; ++rank) {
-      const auto at = static_cast<std::size_t>(rank);
-      send_bytes_[at] =
-          checked_bytes(even_slice(rows.length(), ranks_.cp, rank).length(), nodes * cols, node_bytes_);
-      receive_bytes_[at] = checked_bytes(mine.length(), nodes_of_[at] * cols, node_bytes_);
-    }
-    ranks_.context->all_to_all(send_, send_bytes_, receive_, receive_bytes_, space, queue);
+    covers_->move(rows_of_, cols, block, queue);
     finish_.clear();
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-      const Node& node = nodes_[i];
-      const auto rank = static_cast<std::size_t>(node.rank);
-      const std::size_t before =
-          std::accumulate(receive_bytes_.begin(), receive_bytes_.begin() + node.rank, std::size_t{0});
-      const auto* const data = static_cast<const unsigned char*>(receive_) + before +
-                               static_cast<std::size_t>(node.index * cols) * node_bytes_;
-      finish_.push_back({data, nodes_of_[rank] * cols, merges_[i]});
-    }
+    for (std::size_t i = 0; i < covers_->arrives().size(); ++i)
+      finish_.push_back(covers_->node(i, merges_[i]));
     block.finish({finish_, {}, slice}, queue);
-  }
-  for (int rank = 0; rank < ranks_.cp; ++rank) {
-    receive_bytes_[static_cast<std::size_t>(rank)] =
-        checked_bytes(even_slice(rows.length(), ranks_.cp, rank).length(), cols, size_of(out.dtype));
   }
   const View part = out.slice_rows(rows.begin, rows.end);
   const bool direct = part.contiguous();
   View target = direct ? part : packed(block_, rows.length(), cols);
   target.dtype = out.dtype;
-  ranks_.context->all_gather(slice.data, target.data, receive_bytes_, space, queue);
+  gather_.run(slice.data, target.data, bytes_of_, engine_.device().space, queue);
   if (!direct) engine_.copy(part, target, queue);
 }
 

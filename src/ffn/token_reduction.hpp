@@ -3,9 +3,12 @@
 // gradient and each finishes a slice; then slices are gathered. The same bits; chosen by bytes.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "engine/engine.hpp"
+#include "ffn/context_gather.hpp"
+#include "ffn/cover_transfer.hpp"
 #include "ffn/gradient_sizes.hpp"
 #include "ffn/ranks.hpp"
 #include "ffn/workspace.hpp"
@@ -36,11 +39,6 @@ class TokenReduction {
               Queue queue);
 
  private:
-  struct Node {
-    std::int64_t begin, end;
-    int rank;
-    std::int64_t index;  // in its rank's cover
-  };
   std::span<const Interval> held_by(int rank) const { return held_[static_cast<std::size_t>(rank)]; }
   void list_nodes();
   void reduce_block(const ConstView& left, const ConstView& right, Interval rows, const View& out,
@@ -50,7 +48,6 @@ class TokenReduction {
   Ranks& ranks_;
   engine::Engine& engine_;
   GradientSizes sizes_;
-  std::size_t node_bytes_;
   numerics::AxisTree tree_{};
   std::span<const TokenPlaces> held_;
   std::int64_t tokens_ = 0;     // of all of them
@@ -60,13 +57,13 @@ class TokenReduction {
   View arrived_{};              // tokens as they arrive, rank behind rank
   std::vector<View> gathered_;  // tokens in global order, a slot each
   View slice_{}, block_{};      // a slice of a block of gradient rows; the whole block. Room for f32
-  void* send_ = nullptr;        // covers
-  void* receive_ = nullptr;
-  std::vector<Node> nodes_;             // of all covers, in global order
-  std::vector<int> merges_;             // after each of them
-  std::vector<std::int64_t> nodes_of_;  // of each rank
+  ContextGather gather_;
+  std::optional<CoverTransfer> covers_;
+  std::vector<RankNode> nodes_;  // of all covers, in the order of the sequence
+  std::vector<int> merges_;      // after each of those that arrive
   std::vector<engine::FinishNode> finish_;
-  std::vector<std::size_t> send_bytes_, receive_bytes_;
+  std::vector<std::int64_t> rows_of_;  // of a block, by context rank
+  std::vector<std::size_t> bytes_of_;
 };
 
 }  // namespace samebits::ffn

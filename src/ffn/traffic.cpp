@@ -7,6 +7,7 @@
 
 #include "engine/engine.hpp"
 #include "ffn/gradient_sizes.hpp"
+#include "ffn/ranks.hpp"
 #include "layout/cuts.hpp"
 #include "numerics/walk.hpp"
 
@@ -50,6 +51,7 @@ class Counter {
         cp_(options.layout.cp),
         t_(rank % tp_),
         c_(rank / tp_),
+        per_node_(ffn::context_ranks_per_node(options.layout, options.ranks_per_node)),
         node_bytes_(options.contract.node == Precision::f32 ? 4 : 2),
         hidden_(options.shape.hidden),
         held_(shards.count(c_)) {
@@ -149,15 +151,15 @@ class Counter {
     const auto at = static_cast<std::size_t>(t_);
     const std::int64_t mine = cuts_.empty() ? o_.shape.intermediate : cuts_[at + 1] - cuts_[at];
     const auto engine = o_.engine ? o_.engine : make_cpu_engine();
-    const ffn::GradientSizes sizes{hidden_, mine, cp_, node_bytes_, engine->most_finish_nodes()};
+    const ffn::GradientSizes sizes{hidden_, mine, cp_, per_node_, node_bytes_, engine->most_finish_nodes()};
     numerics::AxisTree tree = numerics::axis_tree(o_.contract, o_.contract.tokens, shards_.tokens);
     const bool gathers = ffn::gathers_tokens(sizes, o_.gradient_reduction, tree, shards_.of_rank);
-    std::vector<std::int64_t> nodes(static_cast<std::size_t>(cp_));
+    Covers covers;
     if (gathers) {
       const auto operand = [&](const char* what, std::int64_t cols) {
         Bytes of_rank;
         for (int r = 0; r < cp_; ++r) of_rank.push_back(bytes(shards_.count(r), cols, 2));
-        add(gather(what, of_rank, c_, true));
+        for (Collective& part : context_gather(what, of_rank)) add(std::move(part));
       };
       operand("tokens of x", hidden_);
       operand("tokens of d_gate", mine);
@@ -165,41 +167,135 @@ class Counter {
       operand("tokens of dy", hidden_);
       operand("tokens of act", mine);
     } else {
-      for (int r = 0; r < cp_; ++r) {
-        for (const Interval& interval : shards_.of_rank[static_cast<std::size_t>(r)])
-          nodes[static_cast<std::size_t>(r)] +=
-              numerics::count_cover_nodes(tree, interval.begin, interval.end);
-      }
+      covers = count_covers(tree);
     }
-    gradient(add, "gate's gradient", mine, hidden_, sizes, gathers, nodes);
-    gradient(add, "up's gradient", mine, hidden_, sizes, gathers, nodes);
-    gradient(add, "down's gradient", hidden_, mine, sizes, gathers, nodes);
+    gradient(add, "gate's gradient", mine, hidden_, sizes, gathers, covers);
+    gradient(add, "up's gradient", mine, hidden_, sizes, gathers, covers);
+    gradient(add, "down's gradient", hidden_, mine, sizes, gathers, covers);
+  }
+
+  int machines() const { return cp_ / per_node_; }
+  bool two_levels() const { return per_node_ > 1; }
+
+  // Nodes by context rank, and by machine.
+  struct Covers {
+    std::vector<std::int64_t> of_rank, of_machine;
+  };
+  Covers count_covers(const numerics::AxisTree& tree) const {
+    const auto count = [&](std::vector<Interval> held) {
+      std::sort(held.begin(), held.end(), [](auto& a, auto& b) { return a.begin < b.begin; });
+      std::int64_t nodes = 0;
+      for (std::size_t i = 0; i < held.size();) {
+        Interval run = held[i];
+        for (++i; i < held.size() && held[i].begin == run.end; ++i) run.end = held[i].end;
+        nodes += numerics::count_cover_nodes(tree, run.begin, run.end);
+      }
+      return nodes;
+    };
+    Covers covers;
+    for (int machine = 0; machine < machines(); ++machine) {
+      std::vector<Interval> together;
+      for (int r = machine * per_node_; r < (machine + 1) * per_node_; ++r) {
+        const auto& held = shards_.of_rank[static_cast<std::size_t>(r)];
+        std::int64_t nodes = 0;
+        for (const Interval& interval : held) nodes += count({interval});
+        covers.of_rank.push_back(nodes);
+        together.insert(together.end(), held.begin(), held.end());
+      }
+      covers.of_machine.push_back(count(together));
+    }
+    return covers;
+  }
+  ffn::CoverCounts counts_of(const Covers& covers) const {
+    if (covers.of_rank.empty()) return {};
+    const auto most = [](const std::vector<std::int64_t>& all) {
+      return *std::max_element(all.begin(), all.end());
+    };
+    const auto total = [](const auto& all) {
+      return std::accumulate(all.begin(), all.end(), std::int64_t{0});
+    };
+    if (!two_levels()) return {most(covers.of_rank), 0, 0, total(covers.of_rank)};
+    std::int64_t inside = 0;
+    for (int machine = 0; machine < machines(); ++machine) {
+      const auto first = covers.of_rank.begin() + machine * per_node_;
+      inside = std::max(inside, std::accumulate(first, first + per_node_, std::int64_t{0}));
+    }
+    return {most(covers.of_rank), inside, most(covers.of_machine), total(covers.of_machine)};
+  }
+
+  // A gather over context ranks: one collective, or one between machines and one inside them.
+  std::vector<Collective> context_gather(const std::string& what, const Bytes& of_rank) const {
+    if (!two_levels()) return {gather(what, of_rank, c_, true)};
+    const int place = c_ % per_node_;
+    Bytes across, inside(static_cast<std::size_t>(per_node_));
+    for (int r = 0; r < cp_; ++r) {
+      inside[static_cast<std::size_t>(r % per_node_)] += of_rank[static_cast<std::size_t>(r)];
+      if (r % per_node_ == place) across.push_back(of_rank[static_cast<std::size_t>(r)]);
+    }
+    Collective between = gather(what + ", between machines", across, c_ / per_node_, true);
+    between.between_machines = true;
+    return {between, gather(what + ", inside", inside, place, true)};
+  }
+
+  // Rows of a block that go to a context rank: slices stand machine behind machine within a place.
+  std::int64_t slice_of(std::int64_t rows, int r) const {
+    const int slot = two_levels() ? r % per_node_ * machines() + r / per_node_ : r;
+    return even_slice(rows, cp_, slot).length();
+  }
+  std::vector<Collective> cover_exchange(const std::string& what, std::int64_t rows, std::int64_t cols,
+                                         const Covers& covers) const {
+    const auto cover = [&](std::int64_t count, std::int64_t nodes) {
+      return bytes(count * nodes, cols, node_bytes_);
+    };
+    const auto of_rank = [&](int r) { return covers.of_rank[static_cast<std::size_t>(r)]; };
+    Bytes sends, receives;
+    if (!two_levels()) {
+      for (int r = 0; r < cp_; ++r) {
+        sends.push_back(cover(slice_of(rows, r), of_rank(c_)));
+        receives.push_back(cover(slice_of(rows, c_), of_rank(r)));
+      }
+      return {exchange(what, sends, receives, c_, true)};
+    }
+    const int machine = c_ / per_node_, place = c_ % per_node_;
+    const auto rows_of_place = [&](int at) {
+      std::int64_t all = 0;
+      for (int m = 0; m < machines(); ++m) all += slice_of(rows, m * per_node_ + at);
+      return all;
+    };
+    for (int at = 0; at < per_node_; ++at) {
+      sends.push_back(cover(rows_of_place(at), of_rank(c_)));
+      receives.push_back(cover(rows_of_place(place), of_rank(machine * per_node_ + at)));
+    }
+    const Collective inside = exchange(what + ", inside", sends, receives, place, true);
+    sends.clear(), receives.clear();
+    for (int m = 0; m < machines(); ++m) {
+      sends.push_back(
+          cover(slice_of(rows, m * per_node_ + place), covers.of_machine[static_cast<std::size_t>(machine)]));
+      receives.push_back(cover(slice_of(rows, c_), covers.of_machine[static_cast<std::size_t>(m)]));
+    }
+    Collective between = exchange(what + ", between machines", sends, receives, machine, true);
+    between.between_machines = true;
+    return {inside, between};
   }
 
   // A gradient of rows x cols, block by block: covers to the rank that finishes a slice, slices to all.
   template <class Add>
   void gradient(const Add& add, const std::string& what, std::int64_t rows, std::int64_t cols,
-                const ffn::GradientSizes& sizes, bool gathers, const std::vector<std::int64_t>& nodes) const {
+                const ffn::GradientSizes& sizes, bool gathers, const Covers& covers) const {
     if (rows == 0 || cols == 0) return;
-    const std::int64_t all = std::accumulate(nodes.begin(), nodes.end(), std::int64_t{0});
-    const std::int64_t step =
-        ffn::rows_at_once(sizes, cols, gathers, {all, *std::max_element(nodes.begin(), nodes.end())});
-    const std::int64_t own = nodes[static_cast<std::size_t>(c_)];
-    Collective covers, slices;
+    const std::int64_t step = ffn::rows_at_once(sizes, cols, gathers, counts_of(covers));
+    std::vector<Collective> all;
     for (std::int64_t row = 0; row < rows; row += step) {
       const std::int64_t count = std::min(rows, row + step) - row;
-      Bytes sends, receives, finished;
-      for (int r = 0; r < cp_; ++r) {
-        sends.push_back(bytes(even_slice(count, cp_, r).length() * own, cols, node_bytes_));
-        receives.push_back(bytes(even_slice(count, cp_, c_).length() * nodes[static_cast<std::size_t>(r)],
-                                 cols, node_bytes_));
-        finished.push_back(bytes(even_slice(count, cp_, r).length(), cols, gradients_));
-      }
-      join(covers, exchange("covers of " + what, sends, receives, c_, true));
-      join(slices, gather("slices of " + what, finished, c_, true));
+      std::vector<Collective> block;
+      if (!gathers) block = cover_exchange("covers of " + what, count, cols, covers);
+      Bytes finished;
+      for (int r = 0; r < cp_; ++r) finished.push_back(bytes(slice_of(count, r), cols, gradients_));
+      for (Collective& part : context_gather("slices of " + what, finished)) block.push_back(std::move(part));
+      all.resize(block.size());
+      for (std::size_t i = 0; i < block.size(); ++i) join(all[i], block[i]);
     }
-    if (!gathers) add(covers);
-    add(slices);
+    for (Collective& part : all) add(std::move(part));
   }
   static void join(Collective& to, const Collective& more) {
     if (to.what.empty()) {
@@ -215,6 +311,7 @@ class Counter {
   const TokenShards& shards_;
   std::size_t gradients_;
   int tp_, cp_, t_, c_;
+  int per_node_;  // context ranks on a machine; 1: one level
   std::size_t node_bytes_;
   std::int64_t hidden_, held_;  // tokens of the context rank
   numerics::AxisTree axis_{};

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <numeric>
 #include <vector>
@@ -98,6 +99,7 @@ void play_rank(const Accumulated& plan_of, const BlockInputs& in, const BlockOut
   options.engine = engine;
   options.transport = std::move(transport);
   options.down = run.down;
+  options.ranks_per_node = run.ranks_per_node;
   Plan plan(options);
   GradientAccumulator sum(plan, plan_of.options);
 
@@ -241,6 +243,12 @@ Round random_round(Random& random, EngineKind engine) {
   run.contract = parse_contract(pick(random, kContracts));
   run.layout = {static_cast<int>(uniform(random, 1, 3)), static_cast<int>(uniform(random, 1, 3)),
                 uniform(random, 0, 1) == 1};
+  if (uniform(random, 0, 2) == 0) {  // machines of two or three context ranks
+    const auto [tp, cp, together] =
+        pick<std::array<int, 3>>(random, {{1, 4, 2}, {2, 4, 2}, {1, 6, 2}, {1, 6, 3}});
+    run.layout.tp = tp, run.layout.cp = cp;
+    run.ranks_per_node = tp * together;
+  }
   run.threads = static_cast<int>(uniform(random, 1, 2));
   run.down = static_cast<DownCut>(uniform(random, 0, 1) * 2);  // automatic or rows
   run.f32_gradients = uniform(random, 0, 1) == 1;

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "numerics/walk.hpp"
 #include "samebits/error.hpp"
 #include "support/block.hpp"
 #include "support/equality.hpp"
@@ -151,6 +152,46 @@ TEST_P(Layouts, GradientCoversCrossContextRanks) {
         run.gradients = GradientReduction::exchange_covers;
         run.f32_gradients = tp == 2;
         expect_equals_reference(run, in, expected, "gradient covers");
+      }
+    }
+  }
+}
+
+// Machines of several context ranks: covers are joined inside a machine before they travel between machines,
+// what is gathered crosses once.
+TEST_P(Layouts, TwoLevelsOfContextRanks) {
+  Random random(4);
+  for (const std::string text :
+       {"f32-tree-v1,T=block:8", "bf16-tree-v1,T=max:9", "sm90-v1,T=block:16", "hf-sm90-v1"}) {
+    const Contract contract = parse_contract(text);
+    const std::int64_t tokens = 11 * 16 + 3;
+    const BlockInputs in = random_inputs(random, Values::normal, {24, 48}, tokens);
+    const reference::Outputs expected = expected_of(contract, in);
+    const numerics::AxisTree tree = numerics::axis_tree(contract, contract.tokens, tokens);
+    for (const auto& [cp, together] : {std::pair{4, 2}, {6, 2}, {6, 3}, {8, 4}}) {
+      // Leaf by leaf to ranks, in runs or in turn.
+      const std::int64_t run_of = uniform(random, 1, 3);
+      std::vector<std::vector<Interval>> of_rank(static_cast<std::size_t>(cp));
+      std::int64_t turn = 0;
+      numerics::for_each_leaf(tree, 0, tokens, [&](const numerics::WalkStep& leaf) {
+        auto& held = of_rank[static_cast<std::size_t>(turn++ / run_of % cp)];
+        if (!held.empty() && held.back().end == leaf.begin) {
+          held.back().end = leaf.end;
+        } else {
+          held.push_back({leaf.begin, leaf.end});
+        }
+      });
+      for (const auto reduction : {GradientReduction::exchange_covers, GradientReduction::gather_tokens}) {
+        BlockRun run;
+        run.contract = contract;
+        run.engine = engine();
+        run.layout = {static_cast<int>(uniform(random, 1, 2)), cp, false};
+        run.ranks_per_node = run.layout.tp * together;
+        run.shards = TokenShards::of(of_rank);
+        run.gradients = reduction;
+        run.callbacks = uniform(random, 0, 1) == 0;
+        run.f32_gradients = uniform(random, 0, 1) == 0;
+        expect_equals_reference(run, in, expected, "two levels");
       }
     }
   }

@@ -65,6 +65,7 @@ PlanOptions options_of(const BlockRun& run, const BlockInputs& in, std::shared_p
   options.weights = run.weights;
   options.gradient_reduction = run.gradients;
   options.cover_exchange = run.covers;
+  options.ranks_per_node = run.ranks_per_node;
   options.control = run.control;
   return options;
 }
@@ -133,11 +134,13 @@ std::string describe(const BlockRun& run) {
       run.engine == EngineKind::cpu
           ? fmt::format("cpu, isa {}, {} threads", static_cast<int>(run.isa), run.threads)
           : name_of(run.engine);
-  return fmt::format("{} on {}, {}, split {}/{}, down {}, gradients {}, covers {}{}, rows {} apart from {}{}",
-                     canonical(run.contract), name_of(run.layout), engine, static_cast<int>(run.split),
-                     run.split_seed, static_cast<int>(run.down), static_cast<int>(run.gradients),
-                     static_cast<int>(run.covers), run.callbacks ? ", callbacks" : "", run.placement.padding,
-                     run.placement.shift, run.f32_gradients ? ", f32 gradients" : "");
+  return fmt::format(
+      "{} on {}, {}, split {}/{}, down {}, gradients {}, covers {}, {} ranks a node{}, rows {} apart from "
+      "{}{}",
+      canonical(run.contract), name_of(run.layout), engine, static_cast<int>(run.split), run.split_seed,
+      static_cast<int>(run.down), static_cast<int>(run.gradients), static_cast<int>(run.covers),
+      run.ranks_per_node, run.callbacks ? ", callbacks" : "", run.placement.padding, run.placement.shift,
+      run.f32_gradients ? ", f32 gradients" : "");
 }
 
 BlockOutputs run_block(const BlockRun& run, const BlockInputs& in) {

@@ -38,6 +38,7 @@ struct BlockRun {
   WeightCut weights = WeightCut::automatic;
   GradientReduction gradients = GradientReduction::automatic;
   CoverExchange covers = CoverExchange::automatic;
+  int ranks_per_node = 0;
   bool callbacks = false;  // over the callback transport
   int delays = 0;          // most microseconds before and after an exchange
   std::uint64_t delay_seed = 0;

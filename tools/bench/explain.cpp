@@ -164,10 +164,10 @@ Json explained_json(const std::vector<Explained>& rows, const std::vector<Link>&
     json["weight_bytes"] = row.weight_bytes;
     json["collectives"] = Json::array();
     for (const Collective& c : row.collectives) {
-      Json one{{"what", c.what},        {"kind", name_of(c.kind)},
-               {"ranks", c.ranks},      {"over", c.over_context ? "cp" : "tp"},
-               {"times", c.times},      {"sent", c.sent},
-               {"received", c.received}};
+      Json one{{"what", c.what},         {"kind", name_of(c.kind)},
+               {"ranks", c.ranks},       {"over", c.over_context ? "cp" : "tp"},
+               {"times", c.times},       {"sent", c.sent},
+               {"received", c.received}, {"between_machines", c.between_machines}};
       for (const Link& link : links) one["seconds"][link.name] = link.time(c);
       json["collectives"].push_back(one);
     }

@@ -71,6 +71,12 @@ void ComputeFlags::add_to(CLI::App& verb) {
   word("--split", split, {"contiguous", "zigzag"}, "of the tokens among context ranks");
   word("--gradients", gradients, {"auto", "gather", "exchange"}, "how weight gradients cross context ranks");
   word("--exchange", exchange, {"auto", "one-shot", "slice-owner"}, "how covers cross tensor ranks");
+  verb.add_option(
+          "--ranks-per-node", ranks_per_node,
+          "neighbouring ranks on one machine: context ranks then exchange in two levels; 0: one level")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str()
+      ->group(group);
 }
 
 std::shared_ptr<const World> make_world(const ComputeFlags& flags) {
@@ -162,13 +168,18 @@ PlanOptions Compute::plan_options(const Shape& shape, std::int64_t tokens, const
   options.weights = weights;
   options.gradient_reduction = gradients;
   options.cover_exchange = exchange;
+  options.ranks_per_node = flags_.ranks_per_node;
   return options;
 }
 
 std::vector<AgreedField> Compute::agreed() const {
-  return {{"contract", name_of(contract)},   {"--down", flags_.down},
-          {"--weights", flags_.weights},     {"--split", flags_.split},
-          {"--gradients", flags_.gradients}, {"--exchange", flags_.exchange}};
+  return {{"contract", name_of(contract)},
+          {"--down", flags_.down},
+          {"--weights", flags_.weights},
+          {"--split", flags_.split},
+          {"--gradients", flags_.gradients},
+          {"--exchange", flags_.exchange},
+          {"--ranks-per-node", fmt::format("{}", flags_.ranks_per_node)}};
 }
 
 int run_verb(const ComputeFlags& flags, const std::function<int(const Compute&)>& body) {

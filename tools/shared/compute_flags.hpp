@@ -29,6 +29,7 @@ struct ComputeFlags {
   std::string split = "contiguous";
   std::string gradients = "auto";
   std::string exchange = "auto";
+  int ranks_per_node = 0;
 
   void add_to(CLI::App& verb);
 };

@@ -106,7 +106,7 @@ void call(const PlanOptions& options, const TokenShards& shards, DType gradients
 }
 
 TEST(Traffic, IsWhatATransportCounts) {
-  int refused = 0, exchanged = 0, by_rows = 0;
+  int refused = 0, exchanged = 0, two_levels = 0, by_rows = 0;
   for (int round = 0; round < 300; ++round) {
     Random random(900 + round);
     PlanOptions options;
@@ -114,8 +114,10 @@ TEST(Traffic, IsWhatATransportCounts) {
         parse_contract(pick<std::string>(random, {"bf16-tree-v1", "f32-tree-v1", "hf-sm90-v1",
                                                   "f32-tree-v1,T=max:32", "bf16-tree-v1,I=max:7"}));
     options.shape = {uniform(random, 1, 90), uniform(random, 1, 300)};
-    options.layout = parse_layout(pick<std::string>(
-        random, {"tp2", "tp2+sp", "tp3", "tp4+sp", "cp2", "cp3", "tp2+cp2", "tp2+cp2+sp", "tp3+cp2", "tp1"}));
+    options.layout = parse_layout(
+        pick<std::string>(random, {"tp2", "tp2+sp", "tp3", "tp4+sp", "cp2", "cp3", "cp4", "cp4", "cp6", "cp6",
+                                   "tp2+cp4", "tp2+cp2", "tp2+cp2+sp", "tp3+cp2", "tp1"}));
+    options.ranks_per_node = static_cast<int>(pick<std::int64_t>(random, {0, 2, 3, 4}));
     options.down = pick<DownCut>(random, {DownCut::automatic, DownCut::columns, DownCut::rows});
     options.gradient_reduction = pick<GradientReduction>(
         random,
@@ -160,13 +162,42 @@ TEST(Traffic, IsWhatATransportCounts) {
                            [&](const Collective& c) { return c.what.find(text) != std::string::npos; });
       };
       exchanged += has(traffic.backward, "covers of");
+      two_levels += has(traffic.backward, "covers of gate's gradient, between machines");
       by_rows += has(traffic.forward, "act");
     }
   }
   // Every way was taken.
   EXPECT_GT(refused, 10);
   EXPECT_GT(exchanged, 10);
+  EXPECT_GT(two_levels, 10);
   EXPECT_GT(by_rows, 10);
+}
+
+// What two levels are for: fewer bytes leave a machine. Six context ranks on two of them, one leaf a rank.
+TEST(Traffic, TwoLevelsSendLessBetweenMachines) {
+  PlanOptions options;
+  options.contract = parse_contract("f32-tree-v1,T=block:8");
+  options.shape = {32, 48};
+  options.layout = parse_layout("cp8");
+  options.max_tokens = 64;
+  const TokenShards shards = TokenShards::contiguous(64, 8);
+  for (const GradientReduction reduction :
+       {GradientReduction::gather_tokens, GradientReduction::exchange_covers}) {
+    options.gradient_reduction = reduction;
+    const auto between = [&](int ranks_per_node) {
+      options.ranks_per_node = ranks_per_node;
+      std::size_t bytes = 0;
+      for (int rank = 0; rank < 8; ++rank) {
+        for (const Collective& c : traffic_of(options, shards, rank).backward) {
+          // In one level four of the seven others are on the other machine.
+          bytes += ranks_per_node == 0 ? c.sent / 7 * 4 : c.between_machines ? c.sent : 0;
+        }
+      }
+      return bytes;
+    };
+    // Four leaves join to one node, and what is gathered crosses once: a quarter.
+    EXPECT_NEAR(static_cast<double>(between(4)) / static_cast<double>(between(0)), 0.25, 0.01);
+  }
 }
 
 }  // namespace

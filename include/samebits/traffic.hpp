@@ -27,7 +27,7 @@ struct Collective {
 };
 
 struct CallTraffic {
-  std::vector<Collective> forward, backward;  // in their order; backward with dX and all gradients
+  std::vector<Collective> forward, backward;  // by when each begins; backward with dX and all gradients
 };
 
 // Of rank `rank` of the layout, for a plan made with `options` (its transport and memory are not needed) and

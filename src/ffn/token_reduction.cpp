@@ -7,10 +7,11 @@
 
 namespace samebits::ffn {
 TokenReduction::TokenReduction(const PlanOptions& options, Ranks& ranks, engine::Engine& engine,
-                               Workspace& workspace, std::int64_t intermediate_held)
+                               Workspace& workspace, ExchangeLane& exchanges, std::int64_t intermediate_held)
     : options_(options),
       ranks_(ranks),
       engine_(engine),
+      exchanges_(exchanges),
       sizes_{options.shape.hidden, intermediate_held, ranks.cp,
              std::size_t{options.contract.node == Precision::f32 ? 4u : 2u}, engine.most_finish_nodes()},
       node_bytes_(sizes_.node_bytes),
@@ -63,13 +64,26 @@ void TokenReduction::list_nodes() {
       [&](const numerics::WalkStep& step) { merges_.push_back(step.merges); });
 }
 
-ConstView TokenReduction::operand(Slot slot, const ConstView& mine, Queue queue) {
-  if (ranks_.cp == 1 || !gathers_) return mine;
+ExchangeLane::Ticket TokenReduction::start(Slot slot, const ConstView& mine, ExchangeLane::Ticket arrival,
+                                           Queue queue) {
+  operands_[slot] = {mine, arrival};
+  if (gathers()) {
+    const View all = packed(gathered_[slot], shards_->tokens, mine.cols);
+    operands_[slot] = {all, exchanges_.put([this, mine, all](Queue on) { gather(mine, all, on); }, queue)};
+  }
+  return operands_[slot].arrival;
+}
+
+ConstView TokenReduction::operand(Slot slot, Queue queue) {
+  exchanges_.wait(operands_[slot].arrival, queue);
+  return operands_[slot].view;
+}
+
+void TokenReduction::gather(const ConstView& mine, const View& all, Queue queue) {
   for (int rank = 0; rank < ranks_.cp; ++rank) {
     receive_bytes_[static_cast<std::size_t>(rank)] =
         checked_bytes(shards_->count(rank), mine.cols, size_of(DType::bf16));
   }
-  const View all = packed(gathered_[slot], shards_->tokens, mine.cols);
   // Contiguous shards arrive in global order.
   std::int64_t expected = 0;
   bool in_order = true;
@@ -91,7 +105,6 @@ ConstView TokenReduction::operand(Slot slot, const ConstView& mine, Queue queue)
       }
     }
   }
-  return all;
 }
 
 void TokenReduction::reduce(const ConstView& left, const ConstView& right, const View& out,
@@ -133,13 +146,17 @@ void TokenReduction::reduce_block(const ConstView& left, const ConstView& right,
                     held_by(ranks_.cp_rank),
                     {{send_, nodes, nodes * cols, cols}, {}}},
                    queue);
-    for (int rank = 0; rank < ranks_.cp; ++rank) {
-      const auto at = static_cast<std::size_t>(rank);
-      send_bytes_[at] =
-          checked_bytes(even_slice(rows.length(), ranks_.cp, rank).length(), nodes * cols, node_bytes_);
-      receive_bytes_[at] = checked_bytes(mine.length(), nodes_of_[at] * cols, node_bytes_);
-    }
-    ranks_.context->all_to_all(send_, send_bytes_, receive_, receive_bytes_, space, queue);
+    exchanges_.run(
+        [this, rows, mine, nodes, cols, space](Queue on) {
+          for (int rank = 0; rank < ranks_.cp; ++rank) {
+            const auto at = static_cast<std::size_t>(rank);
+            send_bytes_[at] =
+                checked_bytes(even_slice(rows.length(), ranks_.cp, rank).length(), nodes * cols, node_bytes_);
+            receive_bytes_[at] = checked_bytes(mine.length(), nodes_of_[at] * cols, node_bytes_);
+          }
+          ranks_.context->all_to_all(send_, send_bytes_, receive_, receive_bytes_, space, on);
+        },
+        queue);
     finish_.clear();
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       const Node& node = nodes_[i];
@@ -152,15 +169,19 @@ void TokenReduction::reduce_block(const ConstView& left, const ConstView& right,
     }
     block.finish({finish_, {}, slice}, queue);
   }
-  for (int rank = 0; rank < ranks_.cp; ++rank) {
-    receive_bytes_[static_cast<std::size_t>(rank)] =
-        checked_bytes(even_slice(rows.length(), ranks_.cp, rank).length(), cols, size_of(out.dtype));
-  }
   const View part = out.slice_rows(rows.begin, rows.end);
   const bool direct = part.contiguous();
   View target = direct ? part : packed(block_, rows.length(), cols);
   target.dtype = out.dtype;
-  ranks_.context->all_gather(slice.data, target.data, receive_bytes_, space, queue);
+  exchanges_.run(
+      [this, rows, cols, space, slice, target](Queue on) {
+        for (int rank = 0; rank < ranks_.cp; ++rank) {
+          receive_bytes_[static_cast<std::size_t>(rank)] =
+              checked_bytes(even_slice(rows.length(), ranks_.cp, rank).length(), cols, size_of(slice.dtype));
+        }
+        ranks_.context->all_gather(slice.data, target.data, receive_bytes_, space, on);
+      },
+      queue);
   if (!direct) engine_.copy(part, target, queue);
 }
 

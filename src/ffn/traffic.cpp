@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "engine/engine.hpp"
+#include "ffn/chunks.hpp"
 #include "ffn/gradient_sizes.hpp"
 #include "layout/cuts.hpp"
 #include "numerics/walk.hpp"
@@ -52,7 +54,8 @@ class Counter {
         c_(rank / tp_),
         node_bytes_(options.contract.node == Precision::f32 ? 4 : 2),
         hidden_(options.shape.hidden),
-        held_(shards.count(c_)) {
+        held_(shards.count(c_)),
+        chunked_(may_overlap(options) && !options.layout.sequence_parallel) {
     axis_ = numerics::axis_tree(options.contract, options.contract.intermediate, options.shape.intermediate);
     cuts_ = layout::leaf_cuts(axis_, tp_);
     rows_ = tp_ > 1 && (options.down == DownCut::rows || cuts_.empty());
@@ -64,41 +67,55 @@ class Counter {
     auto* to = &traffic.forward;
     const auto add = [&](Collective collective) { to->push_back(std::move(collective)); };
     const bool slices = tp_ > 1 && o_.layout.sequence_parallel;
-    if (slices) add(tokens_of("x"));
+    if (slices) add(tokens_of("x", held_));
     if (tp_ > 1) {
       if (rows_) {
         add(gather("act", columns_of(held_, cuts_), t_, false));
         add(finished_columns("y"));
       } else {
-        add(cover_of("cover of y"));
-        if (!one_shot() && !slices) add(tokens_of("y"));
+        add_covers(add, "cover of y");
+        add_finished_rows(add, "y");
       }
     }
     to = &traffic.backward;
-    if (slices) add(tokens_of("dy"));
+    const GradientWay way = cp_ > 1 ? gradient_way() : GradientWay{};
+    if (slices) {
+      add(tokens_of("dy", held_));
+      add(tokens_of("x", held_));
+    }
+    if (cp_ > 1 && way.gathers) add_operands(add);
     if (tp_ > 1) {
       if (rows_) {
         add(gather("d_gate of tokens", columns_of(held_, cuts_), t_, false));
         add(gather("d_up of tokens", columns_of(held_, cuts_), t_, false));
         add(finished_columns("dx"));
       } else {
-        add(cover_of("cover of dx, gate lane"));
-        add(cover_of("cover of dx, up lane"));
-        if (!one_shot() && !slices) add(tokens_of("dx"));
+        add_covers(add, "cover of dx, gate lane");
+        add_covers(add, "cover of dx, up lane");
       }
     }
-    if (slices) add(tokens_of("x"));
-    if (cp_ > 1) count_gradients(add);
+    if (cp_ > 1) add_gradient(add, "down's gradient", hidden_, intermediate_held(), way);
+    if (tp_ > 1 && !rows_) add_finished_rows(add, "dx");
+    if (cp_ > 1) {
+      add_gradient(add, "gate's gradient", intermediate_held(), hidden_, way);
+      add_gradient(add, "up's gradient", intermediate_held(), hidden_, way);
+    }
     return traffic;
   }
 
  private:
-  std::int64_t slice(int rank) const { return even_slice(held_, tp_, rank).length(); }
+  // Where the plan has no transport yet, it is taken for one that allows it.
+  static bool may_overlap(const PlanOptions& o) {
+    const MemorySpace space = o.engine ? o.engine->device().space : MemorySpace::host;
+    return o.overlap == Overlap::automatic && (!o.transport || o.transport->concurrent(space));
+  }
 
-  // Slices of the context rank's tokens, from every tensor rank to all.
-  Collective tokens_of(std::string what) const {
+  std::int64_t slice(std::int64_t rows, int rank) const { return even_slice(rows, tp_, rank).length(); }
+
+  // Slices of rows, from every tensor rank to all.
+  Collective tokens_of(std::string what, std::int64_t rows) const {
     Bytes of_rank;
-    for (int r = 0; r < tp_; ++r) of_rank.push_back(bytes(slice(r), hidden_, 2));
+    for (int r = 0; r < tp_; ++r) of_rank.push_back(bytes(slice(rows, r), hidden_, 2));
     return gather(std::move(what), of_rank, t_, false);
   }
 
@@ -118,8 +135,8 @@ class Counter {
     };
     Bytes sends, receives;
     for (int r = 0; r < tp_; ++r) {
-      sends.push_back(bytes(slice(r), width(t_), 2));
-      receives.push_back(bytes(slice(t_), width(r), 2));
+      sends.push_back(bytes(slice(held_, r), width(t_), 2));
+      receives.push_back(bytes(slice(held_, t_), width(r), 2));
     }
     return exchange(std::move(what), sends, receives, t_, false);
   }
@@ -128,62 +145,103 @@ class Counter {
     const auto at = static_cast<std::size_t>(r);
     return numerics::count_cover_nodes(axis_, cuts_[at], cuts_[at + 1]);
   }
-  bool one_shot() const {
+  bool one_shot(std::int64_t rows) const {
     if (o_.cover_exchange != CoverExchange::automatic) return o_.cover_exchange == CoverExchange::one_shot;
     std::int64_t most = 0;
     for (int r = 0; r < tp_; ++r) most = std::max(most, nodes_of(r));
-    return !o_.layout.sequence_parallel && bytes(held_ * most, hidden_, node_bytes_) <= o_.one_shot_bytes;
+    return !o_.layout.sequence_parallel && bytes(rows * most, hidden_, node_bytes_) <= o_.one_shot_bytes;
   }
-  Collective cover_of(std::string what) const {
+  Collective cover_of(std::string what, std::int64_t rows) const {
     Bytes sends, receives;
     for (int r = 0; r < tp_; ++r) {
-      sends.push_back(bytes(slice(r) * nodes_of(t_), hidden_, node_bytes_));
-      receives.push_back(bytes((one_shot() ? held_ : slice(t_)) * nodes_of(r), hidden_, node_bytes_));
+      sends.push_back(bytes(slice(rows, r) * nodes_of(t_), hidden_, node_bytes_));
+      receives.push_back(
+          bytes((one_shot(rows) ? rows : slice(rows, t_)) * nodes_of(r), hidden_, node_bytes_));
     }
-    return one_shot() ? gather(std::move(what), receives, t_, false)
-                      : exchange(std::move(what), sends, receives, t_, false);
+    return one_shot(rows) ? gather(std::move(what), receives, t_, false)
+                          : exchange(std::move(what), sends, receives, t_, false);
+  }
+
+  // Rows of each chunk that covers travel in.
+  template <class Each>
+  void for_each_chunk(const Each& each) const {
+    const std::int64_t step = chunked_ ? ffn::chunk_rows(o_.chunks, held_) : held_;
+    std::int64_t begin = 0;
+    do {
+      const std::int64_t end = std::min(begin + step, held_);
+      each(end - begin);
+      begin = end;
+    } while (begin < held_);
+  }
+  template <class Add>
+  void add_covers(const Add& add, const std::string& what) const {
+    Collective all;
+    for_each_chunk([&](std::int64_t rows) {
+      const Collective one = cover_of(what, rows);
+      if (!all.what.empty() && all.kind != one.kind) add(std::exchange(all, {}));
+      join(all, one);
+    });
+    add(all);
+  }
+  template <class Add>
+  void add_finished_rows(const Add& add, const std::string& what) const {
+    if (o_.layout.sequence_parallel) return;
+    Collective all;
+    for_each_chunk([&](std::int64_t rows) {
+      if (!one_shot(rows)) join(all, tokens_of(what, rows));
+    });
+    if (!all.what.empty()) add(all);
+  }
+
+  std::int64_t intermediate_held() const {
+    const auto at = static_cast<std::size_t>(t_);
+    return cuts_.empty() ? o_.shape.intermediate : cuts_[at + 1] - cuts_[at];
+  }
+
+  // How weight gradients cross context ranks.
+  struct GradientWay {
+    ffn::GradientSizes sizes;
+    bool gathers = true;
+    std::vector<std::int64_t> nodes;  // of each rank's cover
+  };
+  GradientWay gradient_way() const {
+    const auto engine = o_.engine ? o_.engine : make_cpu_engine();
+    GradientWay way{{hidden_, intermediate_held(), cp_, node_bytes_, engine->most_finish_nodes()},
+                    true,
+                    std::vector<std::int64_t>(static_cast<std::size_t>(cp_))};
+    numerics::AxisTree tree = numerics::axis_tree(o_.contract, o_.contract.tokens, shards_.tokens);
+    way.gathers = ffn::gathers_tokens(way.sizes, o_.gradient_reduction, tree, shards_);
+    for (int r = 0; r < cp_ && !way.gathers; ++r) {
+      for (const Interval& interval : shards_.of_rank[static_cast<std::size_t>(r)])
+        way.nodes[static_cast<std::size_t>(r)] +=
+            numerics::count_cover_nodes(tree, interval.begin, interval.end);
+    }
+    return way;
   }
 
   template <class Add>
-  void count_gradients(const Add& add) const {
-    const auto at = static_cast<std::size_t>(t_);
-    const std::int64_t mine = cuts_.empty() ? o_.shape.intermediate : cuts_[at + 1] - cuts_[at];
-    const auto engine = o_.engine ? o_.engine : make_cpu_engine();
-    const ffn::GradientSizes sizes{hidden_, mine, cp_, node_bytes_, engine->most_finish_nodes()};
-    numerics::AxisTree tree = numerics::axis_tree(o_.contract, o_.contract.tokens, shards_.tokens);
-    const bool gathers = ffn::gathers_tokens(sizes, o_.gradient_reduction, tree, shards_);
-    std::vector<std::int64_t> nodes(static_cast<std::size_t>(cp_));
-    if (gathers) {
-      const auto operand = [&](const char* what, std::int64_t cols) {
-        Bytes of_rank;
-        for (int r = 0; r < cp_; ++r) of_rank.push_back(bytes(shards_.count(r), cols, 2));
-        add(gather(what, of_rank, c_, true));
-      };
-      operand("tokens of x", hidden_);
-      operand("tokens of d_gate", mine);
-      operand("tokens of d_up", mine);
-      operand("tokens of dy", hidden_);
-      operand("tokens of act", mine);
-    } else {
-      for (int r = 0; r < cp_; ++r) {
-        for (const Interval& interval : shards_.of_rank[static_cast<std::size_t>(r)])
-          nodes[static_cast<std::size_t>(r)] +=
-              numerics::count_cover_nodes(tree, interval.begin, interval.end);
-      }
-    }
-    gradient(add, "gate's gradient", mine, hidden_, sizes, gathers, nodes);
-    gradient(add, "up's gradient", mine, hidden_, sizes, gathers, nodes);
-    gradient(add, "down's gradient", hidden_, mine, sizes, gathers, nodes);
+  void add_operands(const Add& add) const {
+    const auto operand = [&](const char* what, std::int64_t cols) {
+      Bytes of_rank;
+      for (int r = 0; r < cp_; ++r) of_rank.push_back(bytes(shards_.count(r), cols, 2));
+      add(gather(what, of_rank, c_, true));
+    };
+    operand("tokens of x", hidden_);
+    operand("tokens of dy", hidden_);
+    operand("tokens of act", intermediate_held());
+    operand("tokens of d_gate", intermediate_held());
+    operand("tokens of d_up", intermediate_held());
   }
 
   // A gradient of rows x cols, block by block: covers to the rank that finishes a slice, slices to all.
   template <class Add>
-  void gradient(const Add& add, const std::string& what, std::int64_t rows, std::int64_t cols,
-                const ffn::GradientSizes& sizes, bool gathers, const std::vector<std::int64_t>& nodes) const {
+  void add_gradient(const Add& add, const std::string& what, std::int64_t rows, std::int64_t cols,
+                    const GradientWay& way) const {
+    const std::vector<std::int64_t>& nodes = way.nodes;
     if (rows == 0 || cols == 0) return;
     const std::int64_t all = std::accumulate(nodes.begin(), nodes.end(), std::int64_t{0});
     const std::int64_t step =
-        ffn::rows_at_once(sizes, cols, gathers, {all, *std::max_element(nodes.begin(), nodes.end())});
+        ffn::rows_at_once(way.sizes, cols, way.gathers, {all, *std::max_element(nodes.begin(), nodes.end())});
     const std::int64_t own = nodes[static_cast<std::size_t>(c_)];
     Collective covers, slices;
     for (std::int64_t row = 0; row < rows; row += step) {
@@ -198,7 +256,7 @@ class Counter {
       join(covers, exchange("covers of " + what, sends, receives, c_, true));
       join(slices, gather("slices of " + what, finished, c_, true));
     }
-    if (!gathers) add(covers);
+    if (!way.gathers) add(covers);
     add(slices);
   }
   static void join(Collective& to, const Collective& more) {
@@ -217,6 +275,7 @@ class Counter {
   int tp_, cp_, t_, c_;
   std::size_t node_bytes_;
   std::int64_t hidden_, held_;  // tokens of the context rank
+  bool chunked_;
   numerics::AxisTree axis_{};
   std::vector<std::int64_t> cuts_;
   bool rows_ = false;

@@ -65,6 +65,8 @@ PlanOptions options_of(const BlockRun& run, const BlockInputs& in, std::shared_p
   options.weights = run.weights;
   options.gradient_reduction = run.gradients;
   options.cover_exchange = run.covers;
+  options.overlap = run.overlap;
+  options.chunks = run.chunks;
   options.control = run.control;
   return options;
 }
@@ -133,11 +135,14 @@ std::string describe(const BlockRun& run) {
       run.engine == EngineKind::cpu
           ? fmt::format("cpu, isa {}, {} threads", static_cast<int>(run.isa), run.threads)
           : name_of(run.engine);
-  return fmt::format("{} on {}, {}, split {}/{}, down {}, gradients {}, covers {}{}, rows {} apart from {}{}",
-                     canonical(run.contract), name_of(run.layout), engine, static_cast<int>(run.split),
-                     run.split_seed, static_cast<int>(run.down), static_cast<int>(run.gradients),
-                     static_cast<int>(run.covers), run.callbacks ? ", callbacks" : "", run.placement.padding,
-                     run.placement.shift, run.f32_gradients ? ", f32 gradients" : "");
+  return fmt::format(
+      "{} on {}, {}, split {}/{}, down {}, gradients {}, covers {}, overlap {} in {} chunks of {} rows "
+      "by {}{}, rows {} apart from {}{}",
+      canonical(run.contract), name_of(run.layout), engine, static_cast<int>(run.split), run.split_seed,
+      static_cast<int>(run.down), static_cast<int>(run.gradients), static_cast<int>(run.covers),
+      static_cast<int>(run.overlap), run.chunks.most, run.chunks.least_rows, run.chunks.multiple,
+      run.callbacks ? (run.concurrent ? ", callbacks" : ", callbacks in turn") : "", run.placement.padding,
+      run.placement.shift, run.f32_gradients ? ", f32 gradients" : "");
 }
 
 BlockOutputs run_block(const BlockRun& run, const BlockInputs& in) {
@@ -241,7 +246,7 @@ BlockOutputs run_block(const BlockRun& run, const BlockInputs& in) {
     check_operand("dy", dy, my_dy, queue);
   };
   if (run.callbacks) {
-    run_callback_world_on(*memory, run.layout.ranks(), body);
+    run_callback_world_on(*memory, run.layout.ranks(), run.concurrent, body);
   } else {
     run_local(run.layout.ranks(), body);
   }

@@ -38,7 +38,10 @@ struct BlockRun {
   WeightCut weights = WeightCut::automatic;
   GradientReduction gradients = GradientReduction::automatic;
   CoverExchange covers = CoverExchange::automatic;
+  Overlap overlap = Overlap::automatic;
+  ChunkRule chunks{};
   bool callbacks = false;  // over the callback transport
+  bool concurrent = true;  // which then lets its exchanges run beside the computing
   int delays = 0;          // most microseconds before and after an exchange
   std::uint64_t delay_seed = 0;
   Placement placement{};  // of every operand and result

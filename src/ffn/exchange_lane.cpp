@@ -5,8 +5,10 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <string>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "samebits/error.hpp"
 

@@ -42,6 +42,7 @@ struct BlockRun {
   ChunkRule chunks{};
   bool callbacks = false;  // over the callback transport
   bool concurrent = true;  // which then lets its exchanges run beside the computing
+  bool played = false;     // on a played device, in the CPU engine's place: tests/support/played_device.hpp
   int delays = 0;          // most microseconds before and after an exchange
   std::uint64_t delay_seed = 0;
   Placement placement{};  // of every operand and result

@@ -64,7 +64,6 @@ std::int64_t CoverReduction::begin(int lanes, std::int64_t rows) {
   lanes_ = lanes;
   put_ = finished_ = 0;
   tickets_ = {};
-  gathered_ = {};
   last_gather_ = {};
   return chunked_ ? chunk_rows(chunks_, rows) : rows;
 }
@@ -143,11 +142,11 @@ ExchangeLane::Ticket CoverReduction::finish(std::int64_t rows, const View& out, 
     block.finish({gate, up, out}, queue);
     return last_gather_;
   }
-  const std::size_t at = static_cast<std::size_t>(chunk) % slices_.size();
-  exchanges_.wait(gathered_[at], queue);
-  const View slice = packed(slices_[at], my_slice(rows).length(), cols_);
+  // What was gathered from there left before the covers that have just been waited for.
+  const View slice =
+      packed(slices_[static_cast<std::size_t>(chunk) % slices_.size()], my_slice(rows).length(), cols_);
   block.finish({gate, up, slice}, queue);
-  last_gather_ = gathered_[at] = exchanges_.put(
+  last_gather_ = exchanges_.put(
       [this, rows, from = slice.data, to = out.data](Queue on) {
         for (int rank = 0; rank < ranks_.tp; ++rank) {
           receive_bytes_[static_cast<std::size_t>(rank)] =

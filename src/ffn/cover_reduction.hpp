@@ -71,7 +71,6 @@ class CoverReduction {
   std::int64_t put_ = 0, finished_ = 0;
   static constexpr std::size_t kOnTheirWay = 4;              // more than ever are
   std::array<ExchangeLane::Ticket, kOnTheirWay> tickets_{};  // of exchange n at n % kOnTheirWay
-  std::array<ExchangeLane::Ticket, 2> gathered_{};           // slices_
   ExchangeLane::Ticket last_gather_{};
 
   std::vector<std::size_t> send_bytes_, receive_bytes_;  // of the exchange that runs

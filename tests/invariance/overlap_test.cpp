@@ -66,6 +66,9 @@ void compare_schedules(int seed, int blocks, int overlapped, bool played) {
     const BlockInputs in =
         random_inputs(random, Values::normal, {uniform(random, 1, 24), uniform(random, 8, 48)},
                       uniform(random, 0, 9) == 0 ? uniform(random, 0, 2) : uniform(random, 3, 30));
+    // So few that some chunks go in one shot, and others do not.
+    if (uniform(random, 0, 1) == 0)
+      run.one_shot_bytes = static_cast<std::size_t>(uniform(random, 1, 9) * in.shape.hidden * 4);
     run.overlap = Overlap::off;
     const BlockOutputs in_turn = run_block(run, in);
     run.overlap = Overlap::automatic;
@@ -83,6 +86,28 @@ void compare_schedules(int seed, int blocks, int overlapped, bool played) {
 }
 
 TEST(Overlap, MovesNoBit) { compare_schedules(7000, std::max(1, rounds_or(1000) / 5), 5, false); }
+
+// Chunks of four, four and three rows, of which the last alone goes in one shot, into rows that lie apart:
+// those of the others are still being gathered when the last is finished.
+TEST(Overlap, ChunksThatTravelInTwoWays) {
+  Random random(5);
+  const BlockInputs in = random_inputs(random, Values::normal, {24, 48}, 11);
+  BlockRun run;
+  run.contract = parse_contract("f32-tree-v1");  // whose covers have one node here
+  run.layout.tp = 2;
+  run.placement.padding = 3;
+  run.chunks = {4, 3, 1};
+  run.one_shot_bytes = 3 * 24 * sizeof(float);
+  run.overlap = Overlap::off;
+  const BlockOutputs in_turn = run_block(run, in);
+  run.overlap = Overlap::automatic;
+  run.delays = 200;
+  for (int repeat = 0; repeat < 20 && !HasFailure(); ++repeat) {
+    run.delay_seed = random();
+    run.played = repeat % 2 == 1;
+    expect_same_outputs(describe(run), run_block(run, in), in_turn, in, false);
+  }
+}
 
 TEST(Overlap, MovesNoBitOnQueues) { compare_schedules(9000, std::max(1, rounds_or(300) / 3), 3, true); }
 

@@ -68,6 +68,7 @@ PlanOptions options_of(const BlockRun& run, const BlockInputs& in, std::shared_p
   options.weights = run.weights;
   options.gradient_reduction = run.gradients;
   options.cover_exchange = run.covers;
+  options.one_shot_bytes = run.one_shot_bytes;
   options.overlap = run.overlap;
   options.chunks = run.chunks;
   options.control = run.control;
@@ -139,11 +140,13 @@ std::string describe(const BlockRun& run) {
           ? fmt::format("cpu, isa {}, {} threads", static_cast<int>(run.isa), run.threads)
           : name_of(run.engine);
   return fmt::format(
-      "{} on {}, {}, split {}/{}, down {}, gradients {}, covers {}, overlap {} in {} chunks of {} rows "
+      "{} on {}, {}, split {}/{}, down {}, gradients {}, covers {} up to {} bytes, overlap {} in {} chunks "
+      "of {} rows "
       "by {}{}, rows {} apart from {}{}",
       canonical(run.contract), name_of(run.layout), engine, static_cast<int>(run.split), run.split_seed,
       static_cast<int>(run.down), static_cast<int>(run.gradients), static_cast<int>(run.covers),
-      static_cast<int>(run.overlap), run.chunks.most, run.chunks.least_rows, run.chunks.multiple,
+      run.one_shot_bytes, static_cast<int>(run.overlap), run.chunks.most, run.chunks.least_rows,
+      run.chunks.multiple,
       run.played      ? ", on a played device"
       : run.callbacks ? (run.concurrent ? ", callbacks" : ", callbacks in turn")
                       : "",

@@ -38,6 +38,7 @@ struct BlockRun {
   WeightCut weights = WeightCut::automatic;
   GradientReduction gradients = GradientReduction::automatic;
   CoverExchange covers = CoverExchange::automatic;
+  std::size_t one_shot_bytes = PlanOptions{}.one_shot_bytes;
   Overlap overlap = Overlap::automatic;
   ChunkRule chunks{};
   bool callbacks = false;  // over the callback transport

@@ -71,6 +71,7 @@ void ComputeFlags::add_to(CLI::App& verb) {
   word("--split", split, {"contiguous", "zigzag"}, "of the tokens among context ranks");
   word("--gradients", gradients, {"auto", "gather", "exchange"}, "how weight gradients cross context ranks");
   word("--exchange", exchange, {"auto", "one-shot", "slice-owner"}, "how covers cross tensor ranks");
+  word("--overlap", overlap, {"auto", "off"}, "whether exchanges run under computation");
 }
 
 std::shared_ptr<const World> make_world(const ComputeFlags& flags) {
@@ -123,6 +124,7 @@ Compute::Compute(const ComputeFlags& flags, std::shared_ptr<const World> on)
   exchange = choose<CoverExchange>(flags.exchange, {{"auto", CoverExchange::automatic},
                                                     {"one-shot", CoverExchange::one_shot},
                                                     {"slice-owner", CoverExchange::slice_owner}});
+  overlap = choose<Overlap>(flags.overlap, {{"auto", Overlap::automatic}, {"off", Overlap::off}});
 }
 
 std::shared_ptr<engine::Engine> Compute::make_engine(int engine_threads) const {
@@ -162,13 +164,14 @@ PlanOptions Compute::plan_options(const Shape& shape, std::int64_t tokens, const
   options.weights = weights;
   options.gradient_reduction = gradients;
   options.cover_exchange = exchange;
+  options.overlap = overlap;
   return options;
 }
 
 std::vector<AgreedField> Compute::agreed() const {
-  return {{"contract", name_of(contract)},   {"--down", flags_.down},
-          {"--weights", flags_.weights},     {"--split", flags_.split},
-          {"--gradients", flags_.gradients}, {"--exchange", flags_.exchange}};
+  return {{"contract", name_of(contract)}, {"--down", flags_.down},           {"--weights", flags_.weights},
+          {"--split", flags_.split},       {"--gradients", flags_.gradients}, {"--exchange", flags_.exchange},
+          {"--overlap", flags_.overlap}};
 }
 
 int run_verb(const ComputeFlags& flags, const std::function<int(const Compute&)>& body) {

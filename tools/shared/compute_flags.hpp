@@ -29,6 +29,7 @@ struct ComputeFlags {
   std::string split = "contiguous";
   std::string gradients = "auto";
   std::string exchange = "auto";
+  std::string overlap = "auto";
 
   void add_to(CLI::App& verb);
 };
@@ -46,6 +47,7 @@ struct Compute {
   WeightCut weights = WeightCut::automatic;
   GradientReduction gradients = GradientReduction::automatic;
   CoverExchange exchange = CoverExchange::automatic;
+  Overlap overlap = Overlap::automatic;
   std::string engine, transport, isa_name;        // as reports show them; isa_name is the cpu engine's
   std::optional<CudaDevice> device;               // of the cuda engine
   std::shared_ptr<engine::Engine> device_engine;  // for all ranks; null: the cpu engine, one a rank

@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(, Lane,
                          testing::Values(LaneCase{"in_turn", cpu, false}, LaneCase{"thread", cpu, true},
                                          LaneCase{"queue", device, true},
                                          LaneCase{"queue_in_turn", device, false}),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& lane) { return std::string(lane.param.name); });
 
 // Each exchange hands on what the one before brought: many more than a lane has room for.
 TEST_P(Lane, RunsInOrder) {

@@ -184,7 +184,11 @@ def failing_tests(binaries, flags, environment):
     for test, binary in binaries.items():
         if not binary.exists():
             sys.exit(f"{binary} was not built")
-        out = run([str(binary), "--gtest_brief=1", *flags], env={**environment, "PATH": "/usr/bin:/bin"}).stdout
+        try:
+            out = run([str(binary), "--gtest_brief=1", *flags], env={**environment, "PATH": "/usr/bin:/bin"}, timeout=600).stdout
+        except subprocess.TimeoutExpired:
+            failing.append(f"{test.split('/')[-1]}:does not end")
+            continue
         names = dict.fromkeys(re.findall(r"\[  FAILED  \] ([\w.]+)", out))
         failing += [f"{test.split('/')[-1]}:{name}" for name in names]
     return failing

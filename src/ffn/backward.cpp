@@ -68,21 +68,26 @@ void Plan::Impl::backward(const BackwardArgs& args) {
   } else {
     block->d_act(d_act, call.queue);
   }
-  if (wants_gradients) {
+  const auto start_gradients = [&] {
+    if (!wants_gradients) return;
     start_operand(Slot::kGate, {dg, {}}, call);
     start_operand(Slot::kUp, {du, {}}, call);
-  }
+  };
+  const bool dx_by_rows = wants_dx && sharded() && by_rows();
+  if (!dx_by_rows) start_gradients();
 
   View dx{};
   Ticket arrival;
   Interval last{};  // of dX, its covers on their way
   if (wants_dx && sharded()) {
     dx = output_or_staging(args.dx, call);
-    if (by_rows()) {
+    if (dx_by_rows) {
       const View all_gate = ffn::packed(wide, call.held, intermediate),
                  all_up = ffn::packed(wide_up, call.held, intermediate);
       gather_intermediate->all_rows(dg, all_gate, call.queue);
-      exchanges->wait(gather_intermediate->all_rows(du, all_up, call.queue), call.queue);
+      const Ticket gathered = gather_intermediate->all_rows(du, all_up, call.queue);
+      start_gradients();  // behind what dX waits for
+      exchanges->wait(gathered, call.queue);
       const View mine = ffn::packed(part, call.held, shard.hidden.length());
       block->d_hidden(
           {all_gate, all_up, args.weights.gate_columns, args.weights.up_columns, {0, intermediate}, mine},

@@ -83,11 +83,22 @@ class Counter {
       add(tokens_of("dy", held_));
       add(tokens_of("x", held_));
     }
-    if (cp_ > 1 && way.gathers) add_operands(add);
+    const auto add_operand = [&](const char* what, std::int64_t cols) {
+      if (cp_ > 1 && way.gathers) add(operand_of(what, cols));
+    };
+    const auto add_lanes = [&] {
+      add_operand("tokens of d_gate", intermediate_held());
+      add_operand("tokens of d_up", intermediate_held());
+    };
+    add_operand("tokens of x", hidden_);
+    add_operand("tokens of dy", hidden_);
+    add_operand("tokens of act", intermediate_held());
+    if (!rows_) add_lanes();
     if (tp_ > 1) {
       if (rows_) {
         add(gather("d_gate of tokens", columns_of(held_, cuts_), t_, false));
         add(gather("d_up of tokens", columns_of(held_, cuts_), t_, false));
+        add_lanes();
         add(finished_columns("dx"));
       } else {
         add_covers(add, "cover of dx, gate lane");
@@ -219,18 +230,11 @@ class Counter {
     return way;
   }
 
-  template <class Add>
-  void add_operands(const Add& add) const {
-    const auto operand = [&](const char* what, std::int64_t cols) {
-      Bytes of_rank;
-      for (int r = 0; r < cp_; ++r) of_rank.push_back(bytes(shards_.count(r), cols, 2));
-      add(gather(what, of_rank, c_, true));
-    };
-    operand("tokens of x", hidden_);
-    operand("tokens of dy", hidden_);
-    operand("tokens of act", intermediate_held());
-    operand("tokens of d_gate", intermediate_held());
-    operand("tokens of d_up", intermediate_held());
+  // Tokens of an operand of the weight gradients, from every context rank to all.
+  Collective operand_of(std::string what, std::int64_t cols) const {
+    Bytes of_rank;
+    for (int r = 0; r < cp_; ++r) of_rank.push_back(bytes(shards_.count(r), cols, 2));
+    return gather(std::move(what), of_rank, c_, true);
   }
 
   // A gradient of rows x cols, block by block: covers to the rank that finishes a slice, slices to all.

@@ -14,7 +14,7 @@ FLOPS, BANDWIDTH = 700e12, 4.2e12
 
 def explain(args, shape, contract, layouts, tokens, direction, *more):
     command = [args.binary, "bench", "--explain", "--shape", shape, "--contract", contract, "--layouts", ",".join(layouts), "--tokens",
-               str(tokens), "--direction", direction, "--links", args.links, "--json", "-", *more]
+               str(tokens), "--direction", direction, "--links", args.links, "--json", "-", "--overlap", "off", *more]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 

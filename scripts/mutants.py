@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Breaks the code on purpose, one change at a time, and shows what notices.
 
-usage: scripts/mutants.py [--only NAME] [--build DIR] [--cuda | --prepare DIR | --prepared DIR]
+usage: scripts/mutants.py [--only NAME] [--build DIR] [--schedules | --cuda | --prepare DIR | --prepared DIR]
 Each mutant is a change that must break bits. The tree is copied to DIR/source (default build-mutants), changed, built, and
 the strict tests and `samebits verify` run on it. Prints a table: mutant, tests that fail, checks of `verify` that fail.
 Exit code 1 when a mutant survives the tests or verify.
 
+With --schedules: waits left out of what overlaps. One run of `verify` may be lucky, so that late exchanges alone are asked.
 The mutants of the CUDA engine run with --cuda, on a machine with a GPU. Where that machine cannot build, --prepare DIR builds
 them and keeps what runs, elsewhere, and --prepared DIR runs that.
 """
@@ -64,6 +65,34 @@ EXTRA = {  # what completes a mutant: more of (file, text, replacement)
          "      if (!piece.closes) {"),
     ],
 }
+# Of the schedules that overlap: an exchange or a queue that is not waited for, a buffer too few.
+PLAN, COVERS, LANE = "src/ffn/plan.cpp", "src/ffn/cover_reduction.cpp", "src/ffn/exchange_lane.cpp"
+SCHEDULE_MUTANTS = {
+    "covers finished before they arrive": (
+        COVERS, "  exchanges_.wait(tickets_[static_cast<std::size_t>((chunk + 1) * lanes_ - 1) % kOnTheirWay], queue);\n", ""),
+    "dX finished before its up lane arrives": (COVERS, "((chunk + 1) * lanes_ - 1) % kOnTheirWay]", "(chunk * lanes_) % kOnTheirWay]"),
+    "covers made where others are sent from": (COVERS, "  if (put_ >= sends) exchanges_.wait(", "  if (put_ < 0) exchanges_.wait("),
+    "one buffer for the first lane": (COVERS, "i < (chunked_ && lane == 0 ? 2 : 1)", "i < 1"),
+    "one slice of finished rows": (COVERS, "i < (chunked_ ? 2 : 1) && !slices_only_", "i < 1 && !slices_only_"),
+    "the gathers of earlier chunks forgotten": (
+        COVERS, "    block.finish({gate, up, out}, queue);\n    return last_gather_;", "    block.finish({gate, up, out}, queue);\n    return {};"),
+    "tokens contracted before they arrive": (
+        "src/ffn/token_reduction.cpp", "  exchanges_.wait(operands_[slot].arrival, queue);\n", "  static_cast<void>(queue);\n"),
+    "by rows, A used before it arrives": (
+        "src/ffn/forward.cpp", "exchanges->wait(gather_intermediate->all_rows(saved.act, all, call.queue), call.queue);",
+        "gather_intermediate->all_rows(saved.act, all, call.queue);"),
+    "by rows, dG and dU used before they arrive": (
+        "src/ffn/backward.cpp", "      exchanges->wait(gathered, call.queue);\n", "      static_cast<void>(gathered);\n"),
+    "x and dY used before they arrive": (PLAN, "  exchanges->wait(tokens.arrival, call.queue);\n", "  static_cast<void>(call);\n"),
+    "y copied before it arrives": (PLAN, "  exchanges->wait(arrival, call.queue);\n", "  static_cast<void>(arrival);\n"),
+    "a packed copy over one that travels": (PLAN, "  exchanges->wait(pack_reader, call.queue);\n", "  static_cast<void>(call);\n"),
+    "thread: waiting for one too few": (LANE, "return done_ >= ticket.number;", "return done_ + 1 >= ticket.number;"),
+    "queue: exchanges that do not wait for what is computed": (LANE, "    engine_.wait(queue, ready_.get());\n", ""),
+    "queue: waiting for nothing": (LANE, "if (ticket.number > joined_) engine_.wait(", "if (ticket.number > joined_ + put_) engine_.wait("),
+    "queue: calls that do not wait at their end": (
+        LANE, "    do_wait({put_}, compute);\n    joined_ = put_;", "    static_cast<void>(compute);\n    joined_ = put_;"),
+}
+SCHEDULE_TESTS = ["invariance/invariance_overlap"]
 # Of the CUDA engine: what its kernels are told, and each family of kernels in turn.
 CUDA_MUTANTS = {
     "cuda: a merge too late": (
@@ -159,7 +188,11 @@ def failing_tests(binaries, flags, environment):
     for test, binary in binaries.items():
         if not binary.exists():
             sys.exit(f"{binary} was not built")
-        out = run([str(binary), "--gtest_brief=1", *flags], env={**environment, "PATH": "/usr/bin:/bin"}).stdout
+        try:
+            out = run([str(binary), "--gtest_brief=1", *flags], env={**environment, "PATH": "/usr/bin:/bin"}, timeout=600).stdout
+        except subprocess.TimeoutExpired:
+            failing.append(f"{test.split('/')[-1]}:does not end")
+            continue
         names = dict.fromkeys(re.findall(r"\[  FAILED  \] ([\w.]+)", out))
         failing += [f"{test.split('/')[-1]}:{name}" for name in names]
     return failing
@@ -195,16 +228,15 @@ def copy_tree(source):
             shutil.copyfile(here, there)
 
 
-def build_mutant(name, edits, source, build, cuda):
+def build_mutant(name, edits, source, build, cuda, tests):
     copy_tree(source)
     if not all([change(source, *edit) for edit in edits]):
         return None
-    targets = [CUDA_TEST] if cuda else TESTS
     run(["cmake", "-S", str(source), "-B", str(build), "-G", "Ninja", "-DCMAKE_CXX_COMPILER_LAUNCHER=", f"-DSAMEBITS_CUDA={'ON' if cuda else 'OFF'}"])
-    built = run(["cmake", "--build", str(build), "--target", "samebits", *[t.split("/")[-1] for t in targets]])
+    built = run(["cmake", "--build", str(build), "--target", "samebits", *[t.split("/")[-1] for t in tests]])
     if built.returncode != 0:
         sys.exit(f"{name} does not build:\n{built.stdout[-2000:]}")
-    return {t: build / "tests" / t for t in targets}, build / "tools/samebits"
+    return {t: build / "tests" / t for t in tests}, build / "tools/samebits"
 
 
 def run_mutant(name, binaries, command, folder, cuda):
@@ -218,6 +250,12 @@ def run_mutant(name, binaries, command, folder, cuda):
     shown = f" ({' '.join(flags)})" if flags else ""
     print(f"| {name} | {', '.join(tests) or 'NONE'} | {', '.join(checks) or 'NONE'}{shown} |", flush=True)
     return bool(tests) and code == 1
+
+
+def run_schedule_mutant(name, binaries):
+    tests = failing_tests(binaries, [], {"SAMEBITS_ROUNDS": "1000"})
+    print(f"| {name} | {', '.join(tests) or 'NONE'} | not asked |", flush=True)
+    return bool(tests)
 
 
 def slug(name):
@@ -239,6 +277,7 @@ def main():
     parser.add_argument("--only", help="run the mutant of this name alone")
     parser.add_argument("--build", default=str(ROOT / "build-mutants"))
     which = parser.add_mutually_exclusive_group()
+    which.add_argument("--schedules", action="store_true", help="the mutants of the schedules that overlap")
     which.add_argument("--cuda", action="store_true", help="the mutants of the CUDA engine")
     which.add_argument("--prepare", metavar="DIR", help="build those into DIR and run nothing")
     which.add_argument("--prepared", metavar="DIR", help="run what --prepare built")
@@ -250,7 +289,12 @@ def main():
     survived = []
     if not args.prepare:
         print("| mutant | tests that fail | checks of `verify` that fail |\n|---|---|---|", flush=True)
-    for name, edit in (CUDA_MUTANTS if cuda else MUTANTS).items():
+    mutants, tests = MUTANTS, TESTS
+    if args.schedules:
+        mutants, tests = SCHEDULE_MUTANTS, SCHEDULE_TESTS
+    elif cuda:
+        mutants, tests = CUDA_MUTANTS, [CUDA_TEST]
+    for name, edit in mutants.items():
         if args.only and args.only != name:
             continue
         if args.prepared:
@@ -258,13 +302,16 @@ def main():
             binaries, command = {CUDA_TEST: folder / pathlib.Path(CUDA_TEST).name}, folder / "samebits"
         else:
             folder = top / ("build-cuda" if cuda else "build")
-            built = build_mutant(name, [edit, *EXTRA.get(name, [])], top / "source", folder, cuda)
+            built = build_mutant(name, [edit, *EXTRA.get(name, [])], top / "source", folder, cuda, tests)
             if built is None:
                 survived.append(name)
                 continue
             binaries, command = built
         if args.prepare:
             keep(pathlib.Path(args.prepare) / slug(name), binaries, command)
+        elif args.schedules:
+            if not run_schedule_mutant(name, binaries):
+                survived.append(name)
         elif not run_mutant(name, binaries, command, folder, cuda):
             survived.append(name)
     if survived:

@@ -36,6 +36,18 @@ enum class WeightCut { automatic, once, both };
 enum class GradientReduction { automatic, gather_tokens, exchange_covers };
 enum class CoverExchange { automatic, one_shot, slice_owner };
 
+// Whether exchanges run under computation. `automatic`: where the transports of all ranks allow it
+// (Transport::concurrent). The same bits and bytes; with `off` every exchange stands between two stages.
+enum class Overlap { automatic, off };
+
+// Where exchanges overlap and down is cut by columns, a call of many tokens goes in chunks of rows: the
+// covers of one travel while the next one's are computed.
+struct ChunkRule {
+  std::int64_t most = 4;          // chunks
+  std::int64_t least_rows = 512;  // of each
+  std::int64_t multiple = 128;    // of rows, so that engines' tiles stay whole
+};
+
 // The shard of the weights that one rank holds, in [out, in]. Intervals are the plan's (`Plan::shard`).
 struct Weights {
   ConstView gate;            // [I_r, H]
@@ -73,6 +85,9 @@ struct PlanOptions {
   // of a group, what crosses context ranks goes in two levels, inside machines and between them: the same
   // bits, fewer bytes between.
   int ranks_per_node = 0;
+
+  Overlap overlap = Overlap::automatic;
+  ChunkRule chunks{};
   bool control =
       false;  // moves the first split of the I and token axes: deliberately wrong, to show a check's power
 };
@@ -136,6 +151,10 @@ class Plan {
   SAMEBITS_API DownCut down() const;  // columns or rows, as chosen
   SAMEBITS_API bool holds_both_cuts() const;
   SAMEBITS_API std::size_t workspace_bytes() const;  // of the operator and of its engine
+
+  // That calls of this plan have waited for exchanges of host memory so far: their whole time where none
+  // overlaps.
+  SAMEBITS_API double exposed_seconds() const;
 
   // Views of this rank's shard into whole weights.
   SAMEBITS_API Weights slice(const ConstView& gate, const ConstView& up, const ConstView& down) const;

@@ -28,11 +28,12 @@ struct Collective {
 };
 
 struct CallTraffic {
-  std::vector<Collective> forward, backward;  // in their order; backward with dX and all gradients
+  std::vector<Collective> forward, backward;  // by when each begins; backward with dX and all gradients
 };
 
-// Of rank `rank` of the layout, for a plan made with `options` (its transport and memory are not needed) and
-// called with these shards; gradients of `gradients`. Throws Error(refused) where the plan would.
+// Of rank `rank` of the layout, for a plan made with `options` and called with these shards; gradients of
+// `gradients`. No memory is needed, and no transport: without one, exchanges may overlap. Throws
+// Error(refused) where the plan would.
 SAMEBITS_API CallTraffic traffic_of(const PlanOptions& options, const TokenShards& shards, int rank,
                                     DType gradients = DType::bf16);
 

@@ -25,6 +25,10 @@ class SAMEBITS_API Transport {
   virtual int size() const = 0;
   virtual bool reaches(MemorySpace space) const = 0;
 
+  // Exchanges of such memory may be called beside the work that computes: from another thread (host memory),
+  // on another queue (device memory). Never two at once.
+  virtual bool concurrent(MemorySpace) const { return false; }
+
   // Rank r's `send` lands in every `receive`, ranks one behind the other; `bytes[r]` is what rank r sends.
   // `send` may be where it lands.
   virtual void all_gather(const void* send, void* receive, std::span<const std::size_t> bytes,
@@ -66,6 +70,7 @@ struct TransportCallbacks {
       all_to_all;
   std::function<void(const std::string& reason)> abort;   // optional
   std::vector<MemorySpace> spaces = {MemorySpace::host};  // what the two functions can read and write
+  bool concurrent = false;                                // Transport::concurrent, of all those spaces
 };
 SAMEBITS_API std::shared_ptr<Transport> callback_transport(int rank, int size, TransportCallbacks callbacks);
 

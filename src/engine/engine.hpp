@@ -147,6 +147,7 @@ class Block {
 using Memory = std::unique_ptr<void, void (*)(void*)>;
 using OwnedQueue =
     std::unique_ptr<void, void (*)(void*)>;  // handle of a Queue; null where the engine has none
+using OwnedEvent = std::unique_ptr<void, void (*)(void*)>;  // a point of a queue; null likewise
 
 class Engine {
  public:
@@ -167,6 +168,15 @@ class Engine {
     return {nullptr, [](void*) {}};
   }
   virtual void synchronize(Queue) {}
+
+  // One queue behind another, without the host: what `queue` holds now is before everything that is enqueued
+  // after wait(). Host work is done on return, so there nothing has to be.
+  virtual OwnedEvent make_event() {
+    return {nullptr, [](void*) {}};
+  }
+  virtual void record(Queue, void* /*event*/) {}
+  virtual void wait(Queue, void* /*event*/) {}
+
   // Throws Error(invalid_argument) for an address that this engine's kernels cannot read.
   virtual void require_reachable(const char*, const ConstView&) {}
 };

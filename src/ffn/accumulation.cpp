@@ -46,17 +46,18 @@ int slots_of(const AccumulatorOptions& options, const numerics::AxisTree& tree) 
 }  // namespace
 
 Accumulation::Accumulation(const AccumulatorOptions& options, const PlanOptions& plan, Ranks& ranks,
-                           engine::Engine& engine, std::int64_t intermediate_held)
+                           engine::Engine& engine, ExchangeLane& exchanges, std::int64_t intermediate_held)
     : options_(options),
       contract_(plan.contract),
       ranks_(ranks),
       engine_(engine),
+      exchanges_(exchanges),
       workspace_(engine),
       gathers_(gathers(plan.gradient_reduction, options.reduction)),
       node_bytes_(plan.contract.node == Precision::f32 ? 4 : 2),
       tree_(growing_tree(plan.contract, options)),
       nodes_(std::max(1, slots_of(options, tree_))),
-      holders_(exchanges() ? static_cast<std::size_t>(ranks.cp) : 1),
+      holders_(sends_covers() ? static_cast<std::size_t>(ranks.cp) : 1),
       gather_(ranks),
       lists_(holders_.size()),
       rows_of_(static_cast<std::size_t>(ranks.cp)),
@@ -75,11 +76,11 @@ Accumulation::Accumulation(const AccumulatorOptions& options, const PlanOptions&
     sum.cols = down ? intermediate_held : hidden;
     const std::int64_t own = own_rows(sum, ranks.cp_rank).length();
     for (int slot = 0; slot < slots; ++slot) sum.slots.push_back(workspace_.matrix(own, sum.cols, node_type));
-    sum.open = workspace_.matrix(exchanges() ? sum.rows : own, sum.cols, DType::f32);
+    sum.open = workspace_.matrix(sends_covers() ? sum.rows : own, sum.cols, DType::f32);
   }
   const std::size_t cover_bytes = std::max(kCoverBytes, checked_bytes(widest, ranks.cp, node_bytes_));
-  if (exchanges()) {
-    covers_.emplace(contract_, ranks, engine, workspace_, cover_bytes);
+  if (sends_covers()) {
+    covers_.emplace(contract_, ranks, engine, workspace_, exchanges, cover_bytes);
   } else {
     cover_ = workspace_.take(cover_bytes);
   }
@@ -113,7 +114,7 @@ void Accumulation::begin(std::span<const TokenPlaces> places, TokenReduction& re
   next_taken_ = taken_;
   for (TokenPlaces& list : lists_) list.clear();
   for (const TokenRun& run : runs_) {
-    append(lists_[exchanges() ? static_cast<std::size_t>(run.rank) : 0], {run.begin, run.end});
+    append(lists_[sends_covers() ? static_cast<std::size_t>(run.rank) : 0], {run.begin, run.end});
     next_taken_ += run.end - run.begin;
     const std::int64_t end = options_.tokens < 0 ? options_.max_tokens : options_.tokens;
     if (run.begin < 0 || run.end > end || next_taken_ > end) {
@@ -140,9 +141,9 @@ void Accumulation::settle_holder(int number) {
     if (interval.begin != expected) {
       refuse(fmt::format(
           "tokens from {} on were added{}, where the leaf that begins at {} must go on with token {}: {}",
-          interval.begin, exchanges() ? fmt::format(" by context rank {}", number) : std::string(),
+          interval.begin, sends_covers() ? fmt::format(" by context rank {}", number) : std::string(),
           holder.leaf.length() > 0 ? holder.leaf.begin : stretch.leaves_begin, expected,
-          exchanges() ? "cut between leaves where another rank goes on, or gather the tokens"
+          sends_covers() ? "cut between leaves where another rank goes on, or gather the tokens"
                       : "tokens of a leaf are added in their order"));
     }
     if (stretch.resumes && (interval.begin - stretch.leaves_begin) % tree_.granule != 0) {
@@ -209,7 +210,7 @@ std::int64_t Accumulation::strips(const Sum& sum) const {
 }
 
 engine::OpenLeaf Accumulation::open_rows(const Sum& sum, std::int64_t row) const {
-  const std::int64_t first = exchanges() ? 0 : own_rows(sum, ranks_.cp_rank).begin;
+  const std::int64_t first = sends_covers() ? 0 : own_rows(sum, ranks_.cp_rank).begin;
   return {static_cast<float*>(sum.open.data) + (row - first) * sum.cols, sum.cols};
 }
 
@@ -261,7 +262,7 @@ void Accumulation::list_inputs(const Sum& sum, std::int64_t number,
 void Accumulation::add(Which which, const ConstView& left, const ConstView& right, engine::Block& block,
                        Queue queue) {
   const Sum& sum = sums_[which];
-  const TokenPlaces& held = lists_[static_cast<std::size_t>(exchanges() ? ranks_.cp_rank : 0)];
+  const TokenPlaces& held = lists_[static_cast<std::size_t>(sends_covers() ? ranks_.cp_rank : 0)];
   for (std::int64_t number = 0; number < strips(sum); ++number) {
     const auto leave = [&](Interval rows, const engine::CoverView& cover) {
       if (held.empty()) return;
@@ -338,11 +339,15 @@ void Accumulation::write(Which which, const View& out, engine::Block& block, Que
 // Every rank's rows of a strip to all of them.
 void Accumulation::share(const Sum& sum, std::int64_t number, const View& slice, const View& out,
                          Queue queue) {
-  for (int rank = 0; rank < ranks_.cp; ++rank) {
-    bytes_of_[static_cast<std::size_t>(rank)] =
-        checked_bytes(strip(sum, number, rank).length(), sum.cols, size_of(out.dtype));
-  }
-  gather_.run(slice.data, block_.data, bytes_of_, engine_.device().space, queue);
+  for (int rank = 0; rank < ranks_.cp; ++rank)
+    rows_of_[static_cast<std::size_t>(rank)] = strip(sum, number, rank).length();
+  exchanges_.run(
+      [this, slice](Queue on) {
+        for (std::size_t rank = 0; rank < bytes_of_.size(); ++rank)
+          bytes_of_[rank] = checked_bytes(rows_of_[rank], slice.cols, size_of(slice.dtype));
+        gather_.run(slice.data, block_.data, bytes_of_, engine_.device().space, on);
+      },
+      queue);
   auto* from = static_cast<unsigned char*>(block_.data);
   for (int slot = 0; slot < ranks_.cp; ++slot) {
     const int rank = ranks_.levels.rank_at(slot);

@@ -20,7 +20,7 @@ namespace samebits::ffn {
 class Accumulation {
  public:
   Accumulation(const AccumulatorOptions& options, const PlanOptions& plan, Ranks& ranks,
-               engine::Engine& engine, std::int64_t intermediate_held);
+               engine::Engine& engine, ExchangeLane& exchanges, std::int64_t intermediate_held);
 
   std::int64_t tokens() const { return taken_; }
   std::size_t bytes() const { return workspace_.bytes(); }
@@ -51,7 +51,7 @@ class Accumulation {
     View open{};              // f32, [this rank's rows or all rows, cols]
   };
 
-  bool exchanges() const { return ranks_.cp > 1 && !gathers_; }
+  bool sends_covers() const { return ranks_.cp > 1 && !gathers_; }
   Interval own_rows(const Sum& sum, int rank) const { return ranks_.slice(sum.rows, rank); }
   std::int64_t most_own_rows(const Sum& sum) const { return (sum.rows + ranks_.cp - 1) / ranks_.cp; }
   std::int64_t strip_rows(const Sum& sum) const;
@@ -71,6 +71,7 @@ class Accumulation {
   Contract contract_;
   Ranks& ranks_;
   engine::Engine& engine_;
+  ExchangeLane& exchanges_;
   Workspace workspace_;
   bool gathers_ = true;
   std::size_t node_bytes_;
@@ -93,7 +94,7 @@ class Accumulation {
   std::vector<RankNode> added_;        // by whom they are held, in the order of the sequence
   std::vector<Interval> added_nodes_;  // likewise; where they are exchanged, as they arrive
   std::vector<std::int64_t> rows_of_;  // of a strip, by context rank
-  std::vector<std::size_t> bytes_of_;
+  std::vector<std::size_t> bytes_of_;  // of the gather that runs
   std::vector<engine::FinishNode> inputs_;
 };
 

@@ -7,13 +7,16 @@ namespace samebits {
 
 GradientAccumulator::GradientAccumulator(Plan& plan, const AccumulatorOptions& options) {
   Plan::Impl& impl = *plan.impl_;
-  ffn::or_abort(impl.ranks.all.get(), [&] {
-    if (!impl.options.backward || impl.options.control) {
-      throw Error(ErrorCode::invalid_argument,
-                  "an accumulator is of a plan made with backward, and of no control");
-    }
-    impl_ = std::make_unique<Impl>(impl, options);
-  });
+  ffn::or_abort(
+      impl.ranks.all.get(),
+      [&] {
+        if (!impl.options.backward || impl.options.control) {
+          throw Error(ErrorCode::invalid_argument,
+                      "an accumulator is of a plan made with backward, and of no control");
+        }
+        impl_ = std::make_unique<Impl>(impl, options);
+      },
+      [] {});
 }
 GradientAccumulator::~GradientAccumulator() = default;
 GradientAccumulator::GradientAccumulator(GradientAccumulator&&) noexcept = default;
@@ -21,7 +24,7 @@ GradientAccumulator& GradientAccumulator::operator=(GradientAccumulator&&) noexc
 
 void GradientAccumulator::finish(const Gradients& out, Queue queue) {
   Plan::Impl& plan = *impl_->plan;
-  ffn::or_abort(plan.ranks.all.get(), [&] {
+  plan.run(queue, [&] {
     plan.check_gradients(out);
     ffn::Accumulation& sum = impl_->sum;
     sum.begin_finish();

@@ -10,7 +10,8 @@ namespace samebits {
 class GradientAccumulator::Impl {
  public:
   Impl(Plan::Impl& of, const AccumulatorOptions& options)
-      : plan(&of), sum(options, of.options, of.ranks, *of.engine, of.shard.intermediate.length()) {}
+      : plan(&of),
+        sum(options, of.options, of.ranks, *of.engine, *of.exchanges, of.shard.intermediate.length()) {}
 
   Plan::Impl* plan;
   ffn::Accumulation sum;

@@ -1,6 +1,8 @@
 // dX and the weight gradients from dY and what forward saved, top to bottom.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ffn/plan_impl.hpp"
 #include "samebits/error.hpp"
 
@@ -17,6 +19,7 @@ void Plan::Impl::backward(const BackwardArgs& args) {
   if (wants_dx) check_view("dx", args.dx, call.slice.length(), hidden);
   if (wants_gradients) check_gradients({args.d_gate, args.d_up, args.d_down});
   check_accumulation(args, call, wants_gradients);
+  const bool sums_tokens = wants_gradients || args.accumulate != nullptr;
   check_weights(args.weights, true);
   if (own_saved(args.saved) && saved_tokens != call.shards->tokens) {
     throw Error(
@@ -31,7 +34,15 @@ void Plan::Impl::backward(const BackwardArgs& args) {
   const View dg = ffn::packed(d_gate, call.held, shard.intermediate.length());
   const View du = ffn::packed(d_up, call.held, shard.intermediate.length());
 
-  const ConstView dy = gathered_tokens(args.dy, dy_tokens, call);  // [held, H]
+  using Slot = ffn::TokenReduction::Slot;
+  if (sums_tokens) begin_gradients(args, call);
+  const ConstView dy = arrived(gathered_tokens(args.dy, dy_tokens, call), call);  // [held, H]
+  // What the weight gradients take travels while dA and dX are computed.
+  if (sums_tokens) {
+    start_operand(Slot::kX, gathered_tokens(args.x, x_tokens, call), call);
+    start_operand(Slot::kDy, {dy, {}}, call);
+    start_operand(Slot::kAct, {saved.act, {}}, call);
+  }
   const engine::DAct d_act{dy, args.weights.down, saved.gate, saved.up, dg, du};
 
   if (wants_dx && !sharded()) {
@@ -40,46 +51,86 @@ void Plan::Impl::backward(const BackwardArgs& args) {
   } else {
     block->d_act(d_act, call.queue);
   }
+  const auto start_gradients = [&] {
+    if (!sums_tokens) return;
+    start_operand(Slot::kGate, {dg, {}}, call);
+    start_operand(Slot::kUp, {du, {}}, call);
+  };
+  const bool dx_by_rows = wants_dx && sharded() && by_rows();
+  if (!dx_by_rows) start_gradients();
+
+  View dx{};
+  Ticket arrival;
+  Interval last{};  // of dX, its covers on their way
   if (wants_dx && sharded()) {
-    const View dx = output_or_staging(args.dx);
-    if (by_rows()) {
+    dx = output_or_staging(args.dx, call);
+    if (dx_by_rows) {
       const View all_gate = ffn::packed(wide, call.held, intermediate),
                  all_up = ffn::packed(wide_up, call.held, intermediate);
       gather_intermediate->all_rows(dg, all_gate, call.queue);
-      gather_intermediate->all_rows(du, all_up, call.queue);
+      const Ticket gathered = gather_intermediate->all_rows(du, all_up, call.queue);
+      start_gradients();  // behind what dX waits for
+      exchanges->wait(gathered, call.queue);
       const View mine = ffn::packed(part, call.held, shard.hidden.length());
       block->d_hidden(
           {all_gate, all_up, args.weights.gate_columns, args.weights.up_columns, {0, intermediate}, mine},
           call.queue);
-      distribute_columns(mine, dx, call);
+      arrival = distribute_columns(mine, dx, call);
     } else {
-      block->d_hidden_lane({dg, args.weights.gate, shard.intermediate, covers->cover()}, call.queue);
-      covers->exchange(0, call.held, call.queue);
-      block->d_hidden_lane({du, args.weights.up, shard.intermediate, covers->cover()}, call.queue);
-      covers->exchange(1, call.held, call.queue);
-      covers->finish(2, call.held, dx, *block, call.queue);
+      last = exchange_dx(args.weights, dg, du, dx, call);
     }
-    deliver(args.dx, dx, call);
   }
+  const auto finish_dx = [&] {
+    if (!wants_dx || !sharded()) return;
+    if (!by_rows()) arrival = covers->finish(last.length(), rows_of(dx, last, call), *block, call.queue);
+    deliver(args.dx, dx, arrival, call);
+  };
 
-  if (!wants_gradients && args.accumulate == nullptr) return;
-  const ConstView x = gathered_tokens(args.x, x_tokens, call);
-  begin_gradients(args, call);
-  using Slot = ffn::TokenReduction::Slot;
+  if (!sums_tokens) return finish_dx();
   using Sum = ffn::Accumulation;
-  const auto reduce = [&](Sum::Which which, const ConstView& left, const ConstView& right, const View& out) {
+  const auto reduce = [&](Sum::Which which, Slot left, Slot right, const View& out) {
+    const ConstView l = reduction->operand(left, call.queue), r = reduction->operand(right, call.queue);
     if (args.accumulate != nullptr) {
-      sum_of(*args.accumulate).add(which, left, right, *block, call.queue);
+      sum_of(*args.accumulate).add(which, l, r, *block, call.queue);
     } else {
-      reduction->reduce(left, right, out, *block, call.queue);
+      reduction->reduce(l, r, out, *block, call.queue);
     }
   };
-  const ConstView all_x = reduction->operand(Slot::kX, packed_operand(x, call), call.queue);
-  reduce(Sum::kGate, reduction->operand(Slot::kGate, dg, call.queue), all_x, args.d_gate);
-  reduce(Sum::kUp, reduction->operand(Slot::kUp, du, call.queue), all_x, args.d_up);
-  const ConstView all_dy = reduction->operand(Slot::kDy, packed_operand(dy, call), call.queue);
-  reduce(Sum::kDown, all_dy, reduction->operand(Slot::kAct, saved.act, call.queue), args.d_down);
+  // First what has been on its way for longest; meanwhile the last of dX arrives.
+  reduce(Sum::kDown, Slot::kDy, Slot::kAct, args.d_down);
+  finish_dx();
+  reduce(Sum::kGate, Slot::kGate, Slot::kX, args.d_gate);
+  reduce(Sum::kUp, Slot::kUp, Slot::kX, args.d_up);
   if (args.accumulate != nullptr) sum_of(*args.accumulate).commit();
+}
+
+// Covers of dX, chunk by chunk of the rows: those of the gate lane are on their way while the up lane's are
+// computed, and the other way round. The last chunk, which it returns, is left to be finished.
+Interval Plan::Impl::exchange_dx(const Weights& weights, const View& dg, const View& du, const View& dx,
+                                 const Call& call) {
+  const std::int64_t step = covers->begin(2, call.held);
+  Interval rows{}, before{};
+  const auto lane = [&](const View& d, const ConstView& weight) {
+    block->d_hidden_lane(
+        {d.slice_rows(rows.begin, rows.end), weight, shard.intermediate, covers->cover(call.queue)},
+        call.queue);
+    covers->exchange(rows.length(), call.queue);
+  };
+  do {
+    before = rows;
+    rows = {before.end, std::min(before.end + step, call.held)};
+    lane(dg, weights.gate);
+    if (before.length() > 0) covers->finish(before.length(), rows_of(dx, before, call), *block, call.queue);
+    lane(du, weights.up);
+  } while (rows.end < call.held);
+  return rows;
+}
+
+// What travels between context ranks is packed.
+void Plan::Impl::start_operand(ffn::TokenReduction::Slot slot, const Tokens& mine, const Call& call) {
+  const ConstView operand = reduction->gathers() ? packed_copy(mine.view, call) : mine.view;
+  const Ticket arrival = reduction->start(slot, operand, mine.arrival, call.queue);
+  if (operand.data == pack.data) pack_reader = arrival;
 }
 
 }  // namespace samebits

@@ -3,15 +3,24 @@
 namespace samebits::ffn {
 
 ColumnGather::ColumnGather(std::vector<std::int64_t> cuts, Ranks& ranks, engine::Engine& engine,
-                           Workspace& workspace, std::int64_t most_rows)
+                           Workspace& workspace, ExchangeLane& exchanges, std::int64_t most_rows)
     : cuts_(std::move(cuts)),
       ranks_(ranks),
       engine_(engine),
+      exchanges_(exchanges),
       staging_(workspace.matrix(most_rows, cuts_.back())),
       send_bytes_(static_cast<std::size_t>(ranks.tp)),
       receive_bytes_(static_cast<std::size_t>(ranks.tp)) {}
 
-void ColumnGather::all_rows(const ConstView& block, const View& out, Queue queue) {
+ExchangeLane::Ticket ColumnGather::all_rows(const ConstView& block, const View& out, Queue queue) {
+  return exchanges_.put([this, block, out](Queue on) { move_all_rows(block, out, on); }, queue);
+}
+
+ExchangeLane::Ticket ColumnGather::own_rows(const ConstView& block, const View& out, Queue queue) {
+  return exchanges_.put([this, block, out](Queue on) { move_own_rows(block, out, on); }, queue);
+}
+
+void ColumnGather::move_all_rows(const ConstView& block, const View& out, Queue queue) {
   for (int rank = 0; rank < ranks_.tp; ++rank) {
     receive_bytes_[static_cast<std::size_t>(rank)] =
         checked_bytes(block.rows, width(rank), size_of(DType::bf16));
@@ -20,7 +29,7 @@ void ColumnGather::all_rows(const ConstView& block, const View& out, Queue queue
   place(block.rows, out, queue);
 }
 
-void ColumnGather::own_rows(const ConstView& block, const View& out, Queue queue) {
+void ColumnGather::move_own_rows(const ConstView& block, const View& out, Queue queue) {
   for (int rank = 0; rank < ranks_.tp; ++rank) {
     const std::int64_t theirs = even_slice(block.rows, ranks_.tp, rank).length();
     send_bytes_[static_cast<std::size_t>(rank)] = checked_bytes(theirs, block.cols, size_of(DType::bf16));

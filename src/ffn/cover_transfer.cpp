@@ -14,9 +14,10 @@ std::size_t sum(const std::vector<std::size_t>& bytes, std::size_t first, std::s
 }  // namespace
 
 CoverTransfer::CoverTransfer(const Contract& contract, const Ranks& ranks, engine::Engine& engine,
-                             Workspace& workspace, std::size_t bytes)
+                             Workspace& workspace, ExchangeLane& exchanges, std::size_t bytes)
     : ranks_(ranks),
       engine_(engine),
+      exchanges_(exchanges),
       node_type_(contract.node),
       node_bytes_(contract.node == Precision::f32 ? 4 : 2),
       send_(workspace.take(bytes)),
@@ -24,7 +25,7 @@ CoverTransfer::CoverTransfer(const Contract& contract, const Ranks& ranks, engin
       nodes_of_(static_cast<std::size_t>(ranks.cp)),
       send_bytes_(static_cast<std::size_t>(ranks.cp)),
       receive_bytes_(static_cast<std::size_t>(ranks.cp)),
-      receive_from_(static_cast<std::size_t>(ranks.cp)) {
+      inside_bytes_(static_cast<std::size_t>(ranks.cp)) {
   if (ranks.levels.two()) {
     inside_ = workspace.take(bytes);
     joined_ = workspace.take(bytes);
@@ -98,51 +99,57 @@ engine::CoverView CoverTransfer::leave_for(int rank, std::span<const std::int64_
 
 void CoverTransfer::move(std::span<const std::int64_t> rows_of, std::int64_t cols, engine::Block& block,
                          Queue queue) {
-  const MemorySpace space = engine_.device().space;
-  const Levels& levels = ranks_.levels;
   cols_ = cols;
-  const auto row_bytes = [&](std::int64_t nodes) {
-    return static_cast<std::size_t>(nodes * cols) * node_bytes_;
-  };
-  const auto rows = [&](int rank) {
-    return static_cast<std::size_t>(rows_of[static_cast<std::size_t>(rank)]);
-  };
-  const std::size_t mine = rows(ranks_.cp_rank);
-  if (!levels.two()) {
-    for (int rank = 0; rank < ranks_.cp; ++rank) {
-      const auto at = static_cast<std::size_t>(rank);
-      send_bytes_[at] = rows(rank) * row_bytes(nodes_of(ranks_.cp_rank));
-      receive_bytes_[at] = mine * row_bytes(nodes_of(rank));
-    }
-    ranks_.context->all_to_all(send_, send_bytes_, receive_, receive_bytes_, space, queue);
-    return;
+  const Levels& levels = ranks_.levels;
+  if (levels.two()) {
+    exchanges_.run([this, rows_of, cols](Queue on) { move_inside(rows_of, cols, on); }, queue);
+    join(rows_of_place(rows_of, levels.place_of(ranks_.cp_rank)), cols, block, queue);
   }
-  // Inside the machine: to each neighbour the rows of all ranks that have its place, machine by machine.
-  const auto inside = static_cast<std::size_t>(levels.per_node),
-             across = static_cast<std::size_t>(levels.nodes);
-  const int machine = levels.node_of(ranks_.cp_rank), place = levels.place_of(ranks_.cp_rank);
-  const auto rows_of_place = [&](int at) {
-    std::size_t all = 0;
-    for (int node = 0; node < levels.nodes; ++node) all += rows(node * levels.per_node + at);
-    return all;
-  };
-  for (int peer = 0; peer < levels.per_node; ++peer) {
-    const auto at = static_cast<std::size_t>(peer);
-    send_bytes_[at] = rows_of_place(peer) * row_bytes(nodes_of(ranks_.cp_rank));
-    receive_from_[at] = rows_of_place(place) * row_bytes(nodes_of(machine * levels.per_node + peer));
-  }
-  levels.inside->all_to_all(send_, std::span(send_bytes_).first(inside), inside_,
-                            std::span(receive_from_).first(inside), space, queue);
-  join(static_cast<std::int64_t>(rows_of_place(place)), cols, block, queue);
-  // Between machines: to each its rank's rows.
-  for (int node = 0; node < levels.nodes; ++node) {
-    const auto at = static_cast<std::size_t>(node);
+  exchanges_.run([this, rows_of, cols](Queue on) { move_on(rows_of, cols, on); }, queue);
+}
+
+// Of all ranks that have a place on their machines.
+std::int64_t CoverTransfer::rows_of_place(std::span<const std::int64_t> rows_of, int place) const {
+  std::int64_t rows = 0;
+  for (int machine = 0; machine < ranks_.levels.nodes; ++machine)
+    rows += rows_of[static_cast<std::size_t>(machine * ranks_.levels.per_node + place)];
+  return rows;
+}
+
+// To each neighbour the rows of all ranks that have its place, machine by machine.
+void CoverTransfer::move_inside(std::span<const std::int64_t> rows_of, std::int64_t cols, Queue queue) {
+  const Levels& levels = ranks_.levels;
+  const int first = levels.node_of(ranks_.cp_rank) * levels.per_node, mine = levels.place_of(ranks_.cp_rank);
+  const auto neighbours = static_cast<std::size_t>(levels.per_node);
+  for (int place = 0; place < levels.per_node; ++place) {
+    const auto at = static_cast<std::size_t>(place);
     send_bytes_[at] =
-        rows(node * levels.per_node + place) * row_bytes(nodes_from_[static_cast<std::size_t>(machine)]);
-    receive_bytes_[at] = mine * row_bytes(nodes_from_[at]);
+        checked_bytes(rows_of_place(rows_of, place), nodes_of(ranks_.cp_rank) * cols, node_bytes_);
+    inside_bytes_[at] =
+        checked_bytes(rows_of_place(rows_of, mine), nodes_of(first + place) * cols, node_bytes_);
   }
-  levels.across->all_to_all(joined_, std::span(send_bytes_).first(across), receive_,
-                            std::span(receive_bytes_).first(across), space, queue);
+  levels.inside->all_to_all(send_, std::span(send_bytes_).first(neighbours), inside_,
+                            std::span(inside_bytes_).first(neighbours), engine_.device().space, queue);
+}
+
+// To every rank, or to that of this place on every machine, its rows.
+void CoverTransfer::move_on(std::span<const std::int64_t> rows_of, std::int64_t cols, Queue queue) {
+  const Levels& levels = ranks_.levels;
+  const bool two = levels.two();
+  const int peers = two ? levels.nodes : ranks_.cp;
+  const int me = two ? levels.node_of(ranks_.cp_rank) : ranks_.cp_rank;
+  const std::int64_t mine = rows_of[static_cast<std::size_t>(ranks_.cp_rank)];
+  for (int peer = 0; peer < peers; ++peer) {
+    const auto at = static_cast<std::size_t>(peer);
+    const int rank = two ? peer * levels.per_node + levels.place_of(ranks_.cp_rank) : peer;
+    send_bytes_[at] = checked_bytes(rows_of[static_cast<std::size_t>(rank)],
+                                    nodes_from_[static_cast<std::size_t>(me)] * cols, node_bytes_);
+    receive_bytes_[at] = checked_bytes(mine, nodes_from_[at] * cols, node_bytes_);
+  }
+  const auto count = static_cast<std::size_t>(peers);
+  (two ? levels.across : ranks_.context)
+      ->all_to_all(two ? joined_ : send_, std::span(send_bytes_).first(count), receive_,
+                   std::span(receive_bytes_).first(count), engine_.device().space, queue);
 }
 
 // The machine's cover of `rows` rows, from what its ranks sent.
@@ -156,7 +163,7 @@ void CoverTransfer::join(std::int64_t rows, std::int64_t cols, engine::Block& bl
     for (int input = node.first; input < node.first + node.count; ++input) {
       const RankNode& from = inputs_[static_cast<std::size_t>(input)];
       const auto peer = static_cast<std::size_t>(ranks_.levels.place_of(from.rank));
-      const auto* const data = static_cast<const unsigned char*>(inside_) + sum(receive_from_, 0, peer) +
+      const auto* const data = static_cast<const unsigned char*>(inside_) + sum(inside_bytes_, 0, peer) +
                                static_cast<std::size_t>(from.index * cols) * node_bytes_;
       finish_.push_back({data, nodes_of(from.rank) * cols, joiner_.merges_after(input)});
     }

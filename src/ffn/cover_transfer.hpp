@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/engine.hpp"
+#include "ffn/exchange_lane.hpp"
 #include "ffn/gradient_sizes.hpp"
 #include "ffn/node_joiner.hpp"
 #include "ffn/ranks.hpp"
@@ -18,7 +19,7 @@ class CoverTransfer {
  public:
   // Every buffer holds `bytes` bytes of nodes.
   CoverTransfer(const Contract& contract, const Ranks& ranks, engine::Engine& engine, Workspace& workspace,
-                std::size_t bytes);
+                ExchangeLane& exchanges, std::size_t bytes);
 
   // The nodes of all ranks, in the order of the sequence. Allocates nothing once it has seen as many.
   void settle(const numerics::AxisTree& tree, std::span<const RankNode> nodes);
@@ -43,10 +44,14 @@ class CoverTransfer {
     std::int64_t index = 0;  // among its nodes
   };
   void settle_two_levels(const numerics::AxisTree& tree, std::span<const RankNode> nodes);
+  std::int64_t rows_of_place(std::span<const std::int64_t> rows_of, int place) const;
+  void move_inside(std::span<const std::int64_t> rows_of, std::int64_t cols, Queue queue);
+  void move_on(std::span<const std::int64_t> rows_of, std::int64_t cols, Queue queue);
   void join(std::int64_t rows, std::int64_t cols, engine::Block& block, Queue queue);
 
   const Ranks& ranks_;
   engine::Engine& engine_;
+  ExchangeLane& exchanges_;
   Precision node_type_;
   std::size_t node_bytes_;
 
@@ -62,8 +67,8 @@ class CoverTransfer {
   NodeJoiner joiner_;             // of this rank's machine: its ranks' nodes to its cover
   std::vector<RankNode> inputs_;  // of the joiner
   std::vector<engine::FinishNode> finish_;
-  std::vector<std::size_t> send_bytes_, receive_bytes_, receive_from_;
-  std::int64_t cols_ = 0;  // of the rows that were moved last
+  std::vector<std::size_t> send_bytes_, receive_bytes_, inside_bytes_;  // of the exchange that runs
+  std::int64_t cols_ = 0;                                               // of the rows that were moved last
 };
 
 }  // namespace samebits::ffn

@@ -1,4 +1,6 @@
 // y = down(swiglu(gate(x), up(x))), top to bottom.
+#include <algorithm>
+
 #include "ffn/plan_impl.hpp"
 
 namespace samebits {
@@ -12,7 +14,7 @@ void Plan::Impl::forward(const ForwardArgs& args) {
 
   if (own_saved(args.saved)) saved_tokens = call.shards->tokens;
 
-  const ConstView x = gathered_tokens(args.x, x_tokens, call);  // [held, H]
+  const ConstView x = arrived(gathered_tokens(args.x, x_tokens, call), call);  // [held, H]
   const bool keep = options.backward || !own_saved(args.saved);
   const engine::GateUp gate_up{x, args.weights.gate, args.weights.up, saved.gate, saved.up, saved.act, keep};
 
@@ -21,31 +23,51 @@ void Plan::Impl::forward(const ForwardArgs& args) {
         gate_up, {saved.act, args.weights.down, {0, options.shape.intermediate}, {{}, args.y}}, call.queue);
     return;
   }
-  const View y = output_or_staging(args.y);
+  const View y = output_or_staging(args.y, call);
+  Ticket arrival;
   if (by_rows()) {
     // Every rank gathers the activation and finishes its columns of y: no sum crosses ranks.
     block->gate_up(gate_up, call.queue);
     const View all = ffn::packed(wide, call.held, options.shape.intermediate);
-    gather_intermediate->all_rows(saved.act, all, call.queue);
+    exchanges->wait(gather_intermediate->all_rows(saved.act, all, call.queue), call.queue);
     const View mine = ffn::packed(part, call.held, shard.hidden.length());
     block->down({all, args.weights.down_rows, {0, options.shape.intermediate}, {{}, mine}}, call.queue);
-    distribute_columns(mine, y, call);
+    arrival = distribute_columns(mine, y, call);
   } else {
-    block->gate_up_down(gate_up, {saved.act, args.weights.down, shard.intermediate, {covers->cover(), {}}},
-                        call.queue);
-    covers->exchange(0, call.held, call.queue);
-    covers->finish(1, call.held, y, *block, call.queue);
+    arrival = forward_by_columns(gate_up, args.weights.down, y, call);
   }
-  deliver(args.y, y, call);
+  deliver(args.y, y, arrival, call);
+}
+
+// Chunk by chunk of the rows: the covers of one are on their way while the next one's are computed.
+Plan::Impl::Ticket Plan::Impl::forward_by_columns(const engine::GateUp& gate_up,
+                                                  const ConstView& down_columns, const View& y,
+                                                  const Call& call) {
+  const std::int64_t step = covers->begin(1, call.held);
+  Interval rows{}, before{};
+  const auto finish = [&](const Interval& made) {
+    return covers->finish(made.length(), rows_of(y, made, call), *block, call.queue);
+  };
+  do {
+    before = rows;
+    rows = {before.end, std::min(before.end + step, call.held)};
+    engine::GateUp chunk = gate_up;
+    chunk.x = gate_up.x.slice_rows(rows.begin, rows.end);
+    chunk.gate_out = gate_up.gate_out.slice_rows(rows.begin, rows.end);
+    chunk.up_out = gate_up.up_out.slice_rows(rows.begin, rows.end);
+    chunk.act = gate_up.act.slice_rows(rows.begin, rows.end);
+    block->gate_up_down(chunk, {chunk.act, down_columns, shard.intermediate, {covers->cover(call.queue), {}}},
+                        call.queue);
+    covers->exchange(rows.length(), call.queue);
+    if (before.length() > 0) finish(before);
+  } while (rows.end < call.held);
+  return finish(rows);
 }
 
 // Columns of y or dX from every tensor rank to all of them, or each its slice of the tokens.
-void Plan::Impl::distribute_columns(const ConstView& mine, const View& out, const Call& call) {
-  if (options.layout.sequence_parallel) {
-    gather_hidden->own_rows(mine, out, call.queue);
-  } else {
-    gather_hidden->all_rows(mine, out, call.queue);
-  }
+Plan::Impl::Ticket Plan::Impl::distribute_columns(const ConstView& mine, const View& out, const Call& call) {
+  return options.layout.sequence_parallel ? gather_hidden->own_rows(mine, out, call.queue)
+                                          : gather_hidden->all_rows(mine, out, call.queue);
 }
 
 }  // namespace samebits

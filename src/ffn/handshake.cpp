@@ -26,7 +26,8 @@ void put(Field& field, std::string_view name, const std::string& value) {
   std::memcpy(field.value, value.data(), std::min(value.size(), sizeof field.value - 1));
 }
 
-constexpr std::size_t kFields = 8;
+constexpr std::size_t kFields = 10;
+constexpr std::size_t kCompared = 9;  // of them; the last one may differ
 
 // A choice by its place in its enum.
 template <std::size_t N, class Enum>
@@ -39,8 +40,11 @@ constexpr const char* kDown[] = {"auto", "columns", "rows"};
 constexpr const char* kWeights[] = {"auto", "once", "both"};
 constexpr const char* kGradients[] = {"auto", "gather", "exchange"};
 constexpr const char* kCovers[] = {"auto", "one-shot", "slice-owner"};
+constexpr const char* kOverlap[] = {"auto", "off"};
 
-std::vector<Field> introduce(const PlanOptions& o) {
+constexpr const char* kBeside = "beside";
+
+std::vector<Field> introduce(const PlanOptions& o, bool may_overlap) {
   std::vector<Field> fields(kFields);
   put(fields[0], "library version", kVersion);
   put(fields[1], "contract", canonical(o.contract));
@@ -55,6 +59,10 @@ std::vector<Field> introduce(const PlanOptions& o) {
       fmt::format("gradients {}, covers {} up to {} bytes, {} ranks a node{}",
                   word(kGradients, o.gradient_reduction), word(kCovers, o.cover_exchange), o.one_shot_bytes,
                   o.ranks_per_node, o.control ? ", control" : ""));
+  put(fields[8], "overlap",
+      fmt::format("{}, at most {} chunks of {} rows, by {}", word(kOverlap, o.overlap), o.chunks.most,
+                  o.chunks.least_rows, o.chunks.multiple));
+  put(fields[9], "exchanges", may_overlap ? kBeside : "in turn");
   return fields;
 }
 
@@ -71,10 +79,12 @@ View as_row(const void* data, std::size_t bytes, Device device) {
 
 }  // namespace
 
-void shake_hands(const PlanOptions& options, engine::Engine& engine) {
+bool shake_hands(const PlanOptions& options, engine::Engine& engine) {
   Transport& transport = *options.transport;
-  if (transport.size() == 1) return;
-  const std::vector<Field> mine = introduce(options);
+  if (transport.size() == 1) return false;
+  const bool may_overlap =
+      options.overlap == Overlap::automatic && transport.concurrent(engine.device().space);
+  const std::vector<Field> mine = introduce(options, may_overlap);
   const auto ranks = static_cast<std::size_t>(transport.size());
   std::vector<Field> all(ranks * kFields);
   const std::vector<std::size_t> bytes(ranks, kFields * sizeof(Field));
@@ -85,7 +95,7 @@ void shake_hands(const PlanOptions& options, engine::Engine& engine) {
   engine.copy(as_row(all.data(), ranks * bytes[0], {}), as_row(receive.get(), ranks * bytes[0], device), {});
   // Every rank compares with rank 0, so that all find the same difference.
   for (std::size_t rank = 1; rank < ranks; ++rank) {
-    for (std::size_t i = 0; i < kFields; ++i) {
+    for (std::size_t i = 0; i < kCompared; ++i) {
       const Field &first = all[i], &other = all[rank * kFields + i];
       if (std::memcmp(&first, &other, sizeof(Field)) == 0) continue;
       throw Error(ErrorCode::disagreement,
@@ -93,6 +103,10 @@ void shake_hands(const PlanOptions& options, engine::Engine& engine) {
                               std::string_view(other.value), std::string_view(first.value)));
     }
   }
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    if (std::string_view(all[rank * kFields + kCompared].value) != kBeside) return false;
+  }
+  return true;
 }
 
 }  // namespace samebits::ffn

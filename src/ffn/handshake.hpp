@@ -8,7 +8,7 @@
 namespace samebits::ffn {
 
 // `options` as they were given, with a transport. Travels through the engine's memory, which the transport
-// reaches.
-void shake_hands(const PlanOptions& options, engine::Engine& engine);
+// reaches. Says whether the exchanges of all ranks may overlap with what the ranks compute.
+bool shake_hands(const PlanOptions& options, engine::Engine& engine);
 
 }  // namespace samebits::ffn

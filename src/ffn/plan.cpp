@@ -24,6 +24,11 @@ void check_options(const PlanOptions& o) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{} tokens: a count is not negative", std::min(o.max_tokens, o.max_rank_tokens)));
   }
+  if (std::min({o.chunks.most, o.chunks.least_rows, o.chunks.multiple}) < 1) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("at most {} chunks of at least {} rows, by {}: all three count from 1",
+                            o.chunks.most, o.chunks.least_rows, o.chunks.multiple));
+  }
   // Everything a plan indexes: activations of all tokens with a tree's worth of nodes, and the weights.
   const std::int64_t widest = std::max(o.shape.hidden, o.shape.intermediate);
   ffn::checked_bytes(o.max_tokens, widest, 1024);
@@ -56,7 +61,7 @@ Plan::Impl::Impl(const PlanOptions& given)
     throw Error(ErrorCode::refused, fmt::format("transport {} does not reach the memory of engine {}",
                                                 options.transport->name(), engine->name()));
   }
-  ffn::shake_hands(options, *engine);
+  const bool overlaps = ffn::shake_hands(options, *engine);
   check_options(options);
   const Contract& contract = options.contract;
   const Shape& shape = options.shape;
@@ -66,6 +71,7 @@ Plan::Impl::Impl(const PlanOptions& given)
   intermediate_axis.moved = token_axis.moved = options.control;
 
   ranks = ffn::make_ranks(options.layout, options.transport, options.ranks_per_node);
+  exchanges = ffn::make_exchange_lane(*engine, overlaps);
   const int tp = ranks.tp;
   if (options.max_rank_tokens == 0) {
     options.max_rank_tokens =
@@ -105,17 +111,17 @@ Plan::Impl::Impl(const PlanOptions& given)
     if (options.backward) dy_tokens = workspace.matrix(tokens, shape.hidden);
   }
   if (sharded() && !by_rows()) {
-    covers.emplace(options, intermediate_axis, intermediate_cuts, ranks, *engine, workspace,
+    covers.emplace(options, intermediate_axis, intermediate_cuts, ranks, *engine, workspace, *exchanges,
                    options.backward ? 2 : 1, tokens);
   }
   if (by_rows()) {
     wide = workspace.matrix(tokens, shape.intermediate);
     if (options.backward) wide_up = workspace.matrix(tokens, shape.intermediate);
     part = workspace.matrix(tokens, shard.hidden.length());
-    gather_intermediate.emplace(intermediate_cuts, ranks, *engine, workspace, tokens);
-    gather_hidden.emplace(hidden_cuts, ranks, *engine, workspace, tokens);
+    gather_intermediate.emplace(intermediate_cuts, ranks, *engine, workspace, *exchanges, tokens);
+    gather_hidden.emplace(hidden_cuts, ranks, *engine, workspace, *exchanges, tokens);
   }
-  if (options.backward) reduction.emplace(options, ranks, *engine, workspace, held);
+  if (options.backward) reduction.emplace(options, ranks, *engine, workspace, *exchanges, held);
   token_bytes.resize(static_cast<std::size_t>(ranks.tp));
   even_shards = TokenShards::contiguous(options.max_tokens, ranks.cp);
   for (auto& intervals : even_shards.of_rank) intervals.reserve(1);
@@ -123,43 +129,63 @@ Plan::Impl::Impl(const PlanOptions& given)
   for (ffn::TokenPlaces& of_rank : places) of_rank.reserve(2);  // zigzag's
 }
 
-ConstView Plan::Impl::gathered_tokens(const ConstView& mine, const View& buffer, const Call& call) {
-  if (!sharded() || !options.layout.sequence_parallel) return mine;
-  ConstView send = mine;
-  if (!mine.contiguous()) {
-    const View copy = ffn::packed(pack, mine.rows, mine.cols);
-    engine->copy(copy, mine, call.queue);
-    send = copy;
-  }
-  for (int rank = 0; rank < ranks.tp; ++rank) {
-    token_bytes[static_cast<std::size_t>(rank)] =
-        ffn::checked_bytes(even_slice(call.held, ranks.tp, rank).length(), mine.cols, size_of(DType::bf16));
-  }
+Plan::Impl::Tokens Plan::Impl::gathered_tokens(const ConstView& mine, const View& buffer, const Call& call) {
+  if (!sharded() || !options.layout.sequence_parallel) return {mine, {}};
+  const ConstView send = packed_copy(mine, call);
   const View all = ffn::packed(buffer, call.held, mine.cols);
-  ranks.tensor->all_gather(send.data, all.data, token_bytes, engine->device().space, call.queue);
-  return all;
+  const Ticket arrival = exchanges->put(
+      [this, send, all](Queue queue) {
+        for (int rank = 0; rank < ranks.tp; ++rank) {
+          token_bytes[static_cast<std::size_t>(rank)] = ffn::checked_bytes(
+              even_slice(all.rows, ranks.tp, rank).length(), all.cols, size_of(DType::bf16));
+        }
+        ranks.tensor->all_gather(send.data, all.data, token_bytes, engine->device().space, queue);
+      },
+      call.queue);
+  pack_reader = arrival;
+  return {all, arrival};
 }
 
-View Plan::Impl::output_or_staging(const View& out) const {
-  return out.contiguous() ? out : ffn::packed(pack, out.rows, out.cols);
+ConstView Plan::Impl::arrived(const Tokens& tokens, const Call& call) {
+  exchanges->wait(tokens.arrival, call.queue);
+  return tokens.view;
 }
 
-void Plan::Impl::deliver(const View& out, const View& staged, const Call& call) {
-  if (staged.data != out.data) engine->copy(out, staged, call.queue);
+View Plan::Impl::free_pack(std::int64_t rows, std::int64_t cols, const Call& call) {
+  exchanges->wait(pack_reader, call.queue);
+  return ffn::packed(pack, rows, cols);
+}
+
+ConstView Plan::Impl::packed_copy(const ConstView& operand, const Call& call) {
+  if (operand.contiguous()) return operand;
+  const View copy = free_pack(operand.rows, operand.cols, call);
+  engine->copy(copy, operand, call.queue);
+  return copy;
+}
+
+View Plan::Impl::output_or_staging(const View& out, const Call& call) {
+  return out.contiguous() ? out : free_pack(out.rows, out.cols, call);
+}
+
+void Plan::Impl::deliver(const View& out, const View& staged, Ticket arrival, const Call& call) {
+  if (staged.data == out.data) return;  // the end of the call waits
+  exchanges->wait(arrival, call.queue);
+  engine->copy(out, staged, call.queue);
 }
 
 Plan::Plan(const PlanOptions& options) {
-  ffn::or_abort(options.transport.get(), [&] { impl_ = std::make_unique<Impl>(options); });
+  ffn::or_abort(
+      options.transport.get(), [&] { impl_ = std::make_unique<Impl>(options); }, [] {});
 }
 Plan::~Plan() = default;
 Plan::Plan(Plan&&) noexcept = default;
 Plan& Plan::operator=(Plan&&) noexcept = default;
 
 void Plan::forward(const ForwardArgs& args) {
-  ffn::or_abort(impl_->ranks.all.get(), [&] { impl_->forward(args); });
+  impl_->run(args.queue, [&] { impl_->forward(args); });
 }
 void Plan::backward(const BackwardArgs& args) {
-  ffn::or_abort(impl_->ranks.all.get(), [&] { impl_->backward(args); });
+  impl_->run(args.queue, [&] { impl_->backward(args); });
 }
 const RankShard& Plan::shard() const { return impl_->shard; }
 DownCut Plan::down() const { return impl_->down; }
@@ -167,6 +193,7 @@ bool Plan::holds_both_cuts() const { return impl_->both_cuts; }
 std::size_t Plan::workspace_bytes() const {
   return impl_->workspace.bytes() + impl_->block->workspace_bytes();
 }
+double Plan::exposed_seconds() const { return impl_->exchanges->exposed_seconds(); }
 
 Weights Plan::slice(const ConstView& gate, const ConstView& up, const ConstView& down) const {
   const Shape shape = impl_->options.shape;

@@ -11,6 +11,8 @@
 #include "ffn/accumulation.hpp"
 #include "ffn/column_gather.hpp"
 #include "ffn/cover_reduction.hpp"
+#include "ffn/exchange_lane.hpp"
+#include "ffn/or_abort.hpp"
 #include "ffn/ranks.hpp"
 #include "ffn/token_reduction.hpp"
 #include "ffn/workspace.hpp"
@@ -46,14 +48,33 @@ class Plan::Impl {
   bool own_saved(const Saved& given) const;
   Saved saved_for(const Call& call, const Saved& given) const;
 
-  // plan.cpp
-  ConstView gathered_tokens(const ConstView& mine, const View& buffer,
-                            const Call& call);  // all tokens of the context rank
-  View output_or_staging(const View& out) const;
-  void deliver(const View& out, const View& staged, const Call& call);
+  // Something that is there when the ticket is waited for.
+  using Ticket = ffn::ExchangeLane::Ticket;
+  struct Tokens {
+    ConstView view;
+    Ticket arrival;
+  };
 
-  // forward.cpp
-  void distribute_columns(const ConstView& mine, const View& out, const Call& call);
+  // plan.cpp
+  Tokens gathered_tokens(const ConstView& mine, const View& buffer,
+                         const Call& call);  // all tokens of the context rank
+  ConstView arrived(const Tokens& tokens, const Call& call);
+  View free_pack(std::int64_t rows, std::int64_t cols, const Call& call);  // no exchange reads it any more
+  ConstView packed_copy(const ConstView& operand, const Call& call);       // itself where it is packed
+  View output_or_staging(const View& out, const Call& call);
+  void deliver(const View& out, const View& staged, Ticket arrival, const Call& call);
+
+  // forward.cpp, backward.cpp
+  // Chunks of a result; where it is this rank's slice of the tokens, one chunk is all of it.
+  static View rows_of(const View& out, const Interval& chunk, const Call& call) {
+    return chunk.length() == call.held ? out : out.slice_rows(chunk.begin, chunk.end);
+  }
+  Ticket forward_by_columns(const engine::GateUp& gate_up, const ConstView& down_columns, const View& y,
+                            const Call& call);
+  Interval exchange_dx(const Weights& weights, const View& dg, const View& du, const View& dx,
+                       const Call& call);
+  Ticket distribute_columns(const ConstView& mine, const View& out, const Call& call);
+  void start_operand(ffn::TokenReduction::Slot slot, const Tokens& mine, const Call& call);
 
   // weight_gradients.cpp
   void check_gradients(const Gradients& out) const;
@@ -61,7 +82,18 @@ class Plan::Impl {
   void check_places(std::span<const ffn::TokenPlaces> given) const;
   void begin_gradients(const BackwardArgs& args, const Call& call);
   static ffn::Accumulation& sum_of(GradientAccumulator& accumulator);
-  ConstView packed_operand(const ConstView& operand, const Call& call);
+
+  // A call on a queue: its exchanges are over when it returns, and a failure is told to the others.
+  template <class Body>
+  void run(Queue queue, const Body& body) {
+    ffn::or_abort(
+        ranks.all.get(),
+        [&] {
+          body();
+          exchanges->join(queue);
+        },
+        [&] { exchanges->abandon(queue); });
+  }
 
   PlanOptions options;
   std::shared_ptr<engine::Engine> engine;
@@ -79,6 +111,7 @@ class Plan::Impl {
   // Buffers for the largest call.
   View x_tokens{}, dy_tokens{};    // gathered over tensor ranks (sequence parallelism)
   View pack{};                     // a packed copy of a strided operand or result
+  Ticket pack_reader{};            // the exchange that reads it
   View gate{}, up{}, act{};        // what forward leaves for backward
   std::int64_t saved_tokens = -1;  // of the forward that left them; -1: none yet
   View d_gate{}, d_up{};
@@ -88,6 +121,7 @@ class Plan::Impl {
   std::optional<ffn::ColumnGather> gather_intermediate, gather_hidden;  // by rows
   std::optional<ffn::TokenReduction> reduction;
   std::vector<ffn::TokenPlaces> places;  // of the tokens that count in the call in hand, by context rank
+  std::unique_ptr<ffn::ExchangeLane> exchanges;  // ends before what they move goes
 };
 
 }  // namespace samebits

@@ -7,10 +7,11 @@
 
 namespace samebits::ffn {
 TokenReduction::TokenReduction(const PlanOptions& options, Ranks& ranks, engine::Engine& engine,
-                               Workspace& workspace, std::int64_t intermediate_held)
+                               Workspace& workspace, ExchangeLane& exchanges, std::int64_t intermediate_held)
     : options_(options),
       ranks_(ranks),
       engine_(engine),
+      exchanges_(exchanges),
       sizes_{options.shape.hidden,
              intermediate_held,
              ranks.cp,
@@ -30,7 +31,7 @@ TokenReduction::TokenReduction(const PlanOptions& options, Ranks& ranks, engine:
     }
   }
   if (options.gradient_reduction != GradientReduction::gather_tokens) {
-    covers_.emplace(options.contract, ranks, engine, workspace, sizes_.cover_bytes());
+    covers_.emplace(options.contract, ranks, engine, workspace, exchanges, sizes_.cover_bytes());
     const auto most_nodes = static_cast<std::size_t>(sizes_.most_nodes());
     nodes_.reserve(most_nodes);
     merges_.reserve(most_nodes);
@@ -84,13 +85,28 @@ void TokenReduction::list_nodes() {
       [&](const numerics::WalkStep& step) { merges_.push_back(step.merges); });
 }
 
-ConstView TokenReduction::operand(Slot slot, const ConstView& mine, Queue queue) {
-  if (!gathers_) return mine.slice_rows(0, count_tokens(held_by(ranks_.cp_rank)));
+ExchangeLane::Ticket TokenReduction::start(Slot slot, const ConstView& mine, ExchangeLane::Ticket arrival,
+                                           Queue queue) {
+  const ConstView counted = mine.slice_rows(0, count_tokens(held_by(ranks_.cp_rank)));
+  operands_[slot] = {counted, arrival};
+  if (gathers_) {
+    const View all = packed(gathered_[slot], tokens_, mine.cols);
+    operands_[slot] = {
+        all, exchanges_.put([this, counted, all](Queue on) { gather_operand(counted, all, on); }, queue)};
+  }
+  return operands_[slot].arrival;
+}
+
+ConstView TokenReduction::operand(Slot slot, Queue queue) {
+  exchanges_.wait(operands_[slot].arrival, queue);
+  return operands_[slot].view;
+}
+
+void TokenReduction::gather_operand(const ConstView& mine, const View& all, Queue queue) {
   for (int rank = 0; rank < ranks_.cp; ++rank) {
     bytes_of_[static_cast<std::size_t>(rank)] =
         checked_bytes(count_tokens(held_by(rank)), mine.cols, size_of(DType::bf16));
   }
-  const View all = packed(gathered_[slot], tokens_, mine.cols);
   // Contiguous shards arrive in the order of the sequence, in one level.
   const auto slot_of = [&](int rank) { return ranks_.levels.slot_of(rank); };
   const bool in_order = std::is_sorted(runs_.begin(), runs_.end(), [&](const TokenRun& a, const TokenRun& b) {
@@ -98,7 +114,7 @@ ConstView TokenReduction::operand(Slot slot, const ConstView& mine, Queue queue)
   });
   const View arrived = in_order ? all : packed(arrived_, tokens_, mine.cols);
   gather_.run(mine.data, arrived.data, bytes_of_, engine_.device().space, queue);
-  if (in_order) return all;
+  if (in_order) return;
   std::int64_t to = 0;
   for (const TokenRun& run : runs_) {
     std::int64_t from = run.row;
@@ -109,7 +125,6 @@ ConstView TokenReduction::operand(Slot slot, const ConstView& mine, Queue queue)
     engine_.copy(all.slice_rows(to, to + length), arrived.slice_rows(from, from + length), queue);
     to += length;
   }
-  return all;
 }
 
 void TokenReduction::reduce(const ConstView& left, const ConstView& right, const View& out,
@@ -132,11 +147,8 @@ void TokenReduction::reduce_block(const ConstView& left, const ConstView& right,
   const Interval mine = ranks_.slice(rows.length(), ranks_.cp_rank);
   View slice = packed(slice_, mine.length(), cols);
   slice.dtype = out.dtype;
-  for (int rank = 0; rank < ranks_.cp; ++rank) {
-    const auto at = static_cast<std::size_t>(rank);
-    rows_of_[at] = ranks_.slice(rows.length(), rank).length();
-    bytes_of_[at] = checked_bytes(rows_of_[at], cols, size_of(out.dtype));
-  }
+  for (int rank = 0; rank < ranks_.cp; ++rank)
+    rows_of_[static_cast<std::size_t>(rank)] = ranks_.slice(rows.length(), rank).length();
   if (gathers_) {
     const Interval whole{0, tokens_};
     block.d_weight({left.slice_cols(rows.begin + mine.begin, rows.begin + mine.end),
@@ -164,7 +176,13 @@ void TokenReduction::reduce_block(const ConstView& left, const ConstView& right,
   const bool direct = part.contiguous();
   View target = direct ? part : packed(block_, rows.length(), cols);
   target.dtype = out.dtype;
-  gather_.run(slice.data, target.data, bytes_of_, engine_.device().space, queue);
+  exchanges_.run(
+      [this, slice, target](Queue on) {
+        for (std::size_t rank = 0; rank < bytes_of_.size(); ++rank)
+          bytes_of_[rank] = checked_bytes(rows_of_[rank], slice.cols, size_of(slice.dtype));
+        gather_.run(slice.data, target.data, bytes_of_, engine_.device().space, on);
+      },
+      queue);
   if (!direct) engine_.copy(part, target, queue);
 }
 

@@ -85,12 +85,4 @@ void Plan::Impl::check_places(std::span<const ffn::TokenPlaces> given) const {
   }
 }
 
-// What travels between context ranks is packed.
-ConstView Plan::Impl::packed_operand(const ConstView& operand, const Call& call) {
-  if (ranks.cp == 1 || operand.contiguous()) return operand;
-  const View copy = ffn::packed(pack, operand.rows, operand.cols);
-  engine->copy(copy, operand, call.queue);
-  return copy;
-}
-
 }  // namespace samebits

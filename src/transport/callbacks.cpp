@@ -22,6 +22,7 @@ class CallbackTransport final : public Transport {
   bool reaches(MemorySpace space) const override {
     return std::find(callbacks_->spaces.begin(), callbacks_->spaces.end(), space) != callbacks_->spaces.end();
   }
+  bool concurrent(MemorySpace space) const override { return callbacks_->concurrent && reaches(space); }
 
   void all_gather(const void* send, void* receive, std::span<const std::size_t> bytes, MemorySpace space,
                   Queue queue) override {

@@ -149,6 +149,8 @@ class LocalTransport final : public Transport {
   int rank() const override { return rank_; }
   int size() const override { return static_cast<int>(group_->ranks.size()); }
   bool reaches(MemorySpace space) const override { return transport::can_reach(space); }
+  // On a device the host waits for queues in every exchange: nothing would run beside it.
+  bool concurrent(MemorySpace space) const override { return space == MemorySpace::host; }
 
   void all_gather(const void* send, void* receive, std::span<const std::size_t> bytes, MemorySpace space,
                   Queue queue) override {

@@ -25,6 +25,7 @@ class MpiTransport final : public Transport {
   int rank() const override { return members_.rank; }
   int size() const override { return static_cast<int>(members_.of_world.size()); }
   bool reaches(MemorySpace space) const override { return space == MemorySpace::host; }
+  bool concurrent(MemorySpace space) const override { return reaches(space); }  // one lock for all calls
 
   void all_gather(const void* send, void* receive, std::span<const std::size_t> bytes, MemorySpace space,
                   Queue) override {

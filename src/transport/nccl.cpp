@@ -25,6 +25,7 @@ class NcclTransport final : public Transport {
   int rank() const override { return group_.members.rank; }
   int size() const override { return static_cast<int>(group_.members.of_world.size()); }
   bool reaches(MemorySpace space) const override { return space == world_->space(); }
+  bool concurrent(MemorySpace space) const override { return reaches(space); }
 
   void all_gather(const void* send, void* receive, std::span<const std::size_t> bytes, MemorySpace space,
                   Queue queue) override {

@@ -11,6 +11,7 @@
 #include "support/callback_world.hpp"
 #include "support/delays.hpp"
 #include "support/equality.hpp"
+#include "support/played_device.hpp"
 
 namespace samebits::test {
 namespace {
@@ -47,7 +48,9 @@ class Assembly {
 
 std::vector<bool> flags(std::size_t count) { return std::vector<bool>(count, false); }
 
-std::shared_ptr<engine::Engine> engine_of(const BlockRun& run) {
+std::shared_ptr<engine::Engine> engine_of(const BlockRun& run, int rank) {
+  if (run.played)
+    return played_device(run.threads, run.delay_seed + static_cast<std::uint64_t>(rank), run.delays);
   return run.engine == EngineKind::cuda ? cuda_engine() : make_cpu_engine({run.threads, run.isa});
 }
 
@@ -66,6 +69,9 @@ PlanOptions options_of(const BlockRun& run, const BlockInputs& in, std::shared_p
   options.gradient_reduction = run.gradients;
   options.cover_exchange = run.covers;
   options.ranks_per_node = run.ranks_per_node;
+  options.one_shot_bytes = run.one_shot_bytes;
+  options.overlap = run.overlap;
+  options.chunks = run.chunks;
   options.control = run.control;
   return options;
 }
@@ -135,12 +141,17 @@ std::string describe(const BlockRun& run) {
           ? fmt::format("cpu, isa {}, {} threads", static_cast<int>(run.isa), run.threads)
           : name_of(run.engine);
   return fmt::format(
-      "{} on {}, {}, split {}/{}, down {}, gradients {}, covers {}, {} ranks a node{}, rows {} apart from "
-      "{}{}",
+      "{} on {}, {}, split {}/{}, down {}, gradients {}, covers {} up to {} bytes, overlap {} in {} chunks "
+      "of {} rows "
+      "by {}, {} ranks a node{}, rows {} apart from {}{}",
       canonical(run.contract), name_of(run.layout), engine, static_cast<int>(run.split), run.split_seed,
       static_cast<int>(run.down), static_cast<int>(run.gradients), static_cast<int>(run.covers),
-      run.ranks_per_node, run.callbacks ? ", callbacks" : "", run.placement.padding, run.placement.shift,
-      run.f32_gradients ? ", f32 gradients" : "");
+      run.one_shot_bytes, static_cast<int>(run.overlap), run.chunks.most, run.chunks.least_rows,
+      run.chunks.multiple, run.ranks_per_node,
+      run.played      ? ", on a played device"
+      : run.callbacks ? (run.concurrent ? ", callbacks" : ", callbacks in turn")
+                      : "",
+      run.placement.padding, run.placement.shift, run.f32_gradients ? ", f32 gradients" : "");
 }
 
 BlockOutputs run_block(const BlockRun& run, const BlockInputs& in) {
@@ -157,7 +168,7 @@ BlockOutputs run_block(const BlockRun& run, const BlockInputs& in) {
   std::vector<bool> seen_gate = flags(weights), seen_up = flags(weights), seen_down = flags(weights);
 
   // Whole weights, of which every rank sees its slices.
-  const std::shared_ptr<engine::Engine> memory = engine_of(run);
+  const std::shared_ptr<engine::Engine> memory = engine_of(run, -1);
   Matrix gate(*memory, intermediate, hidden, DType::bf16, run.placement),
       up(*memory, intermediate, hidden, DType::bf16, run.placement),
       down(*memory, hidden, intermediate, DType::bf16, run.placement);
@@ -168,12 +179,15 @@ BlockOutputs run_block(const BlockRun& run, const BlockInputs& in) {
   };
 
   const auto body = [&](int rank, std::shared_ptr<Transport> transport) {
-    const std::shared_ptr<engine::Engine> engine = engine_of(run);
+    const std::shared_ptr<engine::Engine> engine = engine_of(run, rank);
     const engine::OwnedQueue own_queue = engine->make_queue();
     const Queue queue{own_queue.get()};
-    if (run.delays > 0)
+    if (run.played) {
+      transport = enqueuing_transport(std::move(transport));  // whose queues are late by themselves
+    } else if (run.delays > 0) {
       transport = delayed_transport(std::move(transport), run.delay_seed + static_cast<std::uint64_t>(rank),
                                     run.delays);
+    }
     const PlanOptions options = options_of(run, in, engine, std::move(transport));
     PlanOptions inference = options;
     inference.backward = false;
@@ -244,7 +258,7 @@ BlockOutputs run_block(const BlockRun& run, const BlockInputs& in) {
     check_operand("dy", dy, my_dy, queue);
   };
   if (run.callbacks) {
-    run_callback_world_on(*memory, run.layout.ranks(), body);
+    run_callback_world_on(*memory, run.layout.ranks(), run.concurrent, body);
   } else {
     run_local(run.layout.ranks(), body);
   }

@@ -39,7 +39,12 @@ struct BlockRun {
   GradientReduction gradients = GradientReduction::automatic;
   CoverExchange covers = CoverExchange::automatic;
   int ranks_per_node = 0;
+  std::size_t one_shot_bytes = PlanOptions{}.one_shot_bytes;
+  Overlap overlap = Overlap::automatic;
+  ChunkRule chunks{};
   bool callbacks = false;  // over the callback transport
+  bool concurrent = true;  // which then lets its exchanges run beside the computing
+  bool played = false;     // on a played device, in the CPU engine's place: tests/support/played_device.hpp
   int delays = 0;          // most microseconds before and after an exchange
   std::uint64_t delay_seed = 0;
   Placement placement{};  // of every operand and result

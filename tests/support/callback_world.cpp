@@ -133,10 +133,10 @@ TransportCallbacks callbacks_of(int rank, const std::shared_ptr<Mailboxes>& boxe
 }  // namespace
 
 void run_callback_world(int ranks, const std::function<void(int, std::shared_ptr<Transport>)>& body) {
-  run_callback_world_on(*make_cpu_engine({1, Isa::automatic}), ranks, body);
+  run_callback_world_on(*make_cpu_engine({1, Isa::automatic}), ranks, false, body);
 }
 
-void run_callback_world_on(engine::Engine& engine, int ranks,
+void run_callback_world_on(engine::Engine& engine, int ranks, bool concurrent,
                            const std::function<void(int, std::shared_ptr<Transport>)>& body) {
   const auto boxes = std::make_shared<Mailboxes>(ranks);
   std::mutex mutex;
@@ -145,7 +145,9 @@ void run_callback_world_on(engine::Engine& engine, int ranks,
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        body(rank, callback_transport(rank, ranks, callbacks_of(rank, boxes, engine)));
+        TransportCallbacks callbacks = callbacks_of(rank, boxes, engine);
+        callbacks.concurrent = concurrent;
+        body(rank, callback_transport(rank, ranks, std::move(callbacks)));
       } catch (...) {
         const std::lock_guard lock(mutex);
         if (!first) first = std::current_exception();

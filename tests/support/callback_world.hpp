@@ -12,8 +12,8 @@ namespace samebits::test {
 
 void run_callback_world(int ranks, const std::function<void(int, std::shared_ptr<Transport>)>& body);
 
-// For bytes that lie in the memory of the engine's device.
-void run_callback_world_on(engine::Engine& engine, int ranks,
+// For bytes that lie in the memory of the engine's device. `concurrent`: as in TransportCallbacks.
+void run_callback_world_on(engine::Engine& engine, int ranks, bool concurrent,
                            const std::function<void(int, std::shared_ptr<Transport>)>& body);
 
 }  // namespace samebits::test

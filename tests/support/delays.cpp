@@ -16,6 +16,7 @@ class DelayedTransport final : public Transport {
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
   bool reaches(MemorySpace space) const override { return inner_->reaches(space); }
+  bool concurrent(MemorySpace space) const override { return inner_->concurrent(space); }
   void all_gather(const void* send, void* receive, std::span<const std::size_t> bytes, MemorySpace space,
                   Queue queue) override {
     dawdle();

@@ -70,9 +70,12 @@ class RankBench {
     backward_.tokens = block.tokens;
   }
 
-  void call() {
+  // Says how long it waited for exchanges, in microseconds.
+  double call() {
+    const double before = plan_.exposed_seconds();
     plan_.forward(forward_);
     if (both_) plan_.backward(backward_);
+    return (plan_.exposed_seconds() - before) * 1e6;
   }
 
  private:
@@ -100,17 +103,22 @@ BenchSamples bench_layout(const Compute& compute, const BlockCase& block, const 
   const TokenShards shards = compute.shards(block.tokens, run.layout.cp);
   std::barrier barrier(run.layout.ranks());
   BenchSamples samples;
+  std::vector<double> exposed(static_cast<std::size_t>(run.layout.ranks()));
   const auto play = [&](int rank, std::shared_ptr<Transport> transport) {
     BarrierSeat seat(barrier);
     RankBench bench(compute, block, run, shards, rank, std::move(transport));
     for (int repeat = -1; repeat < run.repeats; ++repeat) {  // -1 warms up
       seat.wait();
       const auto begun = Clock::now();
-      bench.call();
+      exposed[static_cast<std::size_t>(rank)] = bench.call();
       seat.wait();
       const auto ended = Clock::now();
       if (rank != 0) continue;
-      if (repeat >= 0) samples.ours_us.push_back(microseconds(ended - begun));
+      if (repeat >= 0) {
+        samples.ours_us.push_back(microseconds(ended - begun));
+        if (exposed.size() > 1)
+          samples.exposed_us.push_back(*std::max_element(exposed.begin(), exposed.end()));
+      }
       if (!baseline) continue;
       std::this_thread::sleep_for(kPause);
       const auto baseline_begun = Clock::now();

@@ -18,6 +18,9 @@ struct BenchRun {
 
 struct BenchSamples {
   std::vector<double> ours_us, baseline_us;  // the baseline's stays empty without one
+  // Of layouts of several ranks: how long the rank that waited longest stood still for exchanges. Copies
+  // between ranks and waiting for late ones are in it.
+  std::vector<double> exposed_us{};
 };
 
 // `baseline` may be empty. One run of each goes before, untimed.

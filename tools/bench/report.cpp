@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "shared/table.hpp"
 
 namespace samebits::tools {
@@ -17,8 +19,9 @@ BenchRow bench_row(const Shape& shape, const BenchRun& run, std::int64_t tokens,
                    const BenchSamples& samples) {
   const bool both = run.direction == Direction::both;
   const double weight = static_cast<double>(shape.hidden) * static_cast<double>(shape.intermediate);
-  BenchRow row{run.direction, tokens, run.layout, spread_of(samples.ours_us), {}, 0, 0};
+  BenchRow row{run.direction, tokens, run.layout, spread_of(samples.ours_us), {}, {}, 0, 0};
   if (!samples.baseline_us.empty()) row.baseline = spread_of(samples.baseline_us);
+  if (!samples.exposed_us.empty()) row.exposed = spread_of(samples.exposed_us);
   row.flops = 2 * weight * static_cast<double>(tokens) * (both ? 9 : 3);
   row.weight_bytes = weight * 3 * 2 * (both ? 3 : 1);
   return row;
@@ -33,6 +36,7 @@ Json row_json(const BenchRow& row, const std::string& baseline, const Contract& 
   json["baseline"] = row.baseline ? Json(baseline) : Json(nullptr);
   json["ours_us"] = spread_json(row.ours);
   json["baseline_us"] = row.baseline ? spread_json(*row.baseline) : Json(nullptr);
+  json["exposed_us"] = row.exposed ? spread_json(*row.exposed) : Json(nullptr);
   json["ratio"] = row.baseline ? Json(row.ratio()) : Json(nullptr);
   json["flops_per_second"] = row.flops / seconds;
   json["baseline_flops_per_second"] =
@@ -79,9 +83,22 @@ void print_bench(const BenchResult& result, const Compute& compute) {
     const double value = fast ? microseconds : microseconds / 1000;
     return value < 1e3 ? fmt::format("{:.4g}", value) : fmt::format("{:.0f}", value);
   };
-  Table times({fast ? "us" : "ms", "tokens", "layout", "median", "p95", "min", "max", "blas", "p95", "min",
-               "max", "ratio"},
-              1);
+  const bool exposes = std::any_of(result.rows.begin(), result.rows.end(),
+                                   [](const BenchRow& row) { return row.exposed.has_value(); });
+  std::vector<std::string> header = {fast ? "us" : "ms",
+                                     "tokens",
+                                     "layout",
+                                     "median",
+                                     "p95",
+                                     "min",
+                                     "max",
+                                     "blas",
+                                     "p95",
+                                     "min",
+                                     "max",
+                                     "ratio"};
+  if (exposes) header.emplace_back("exposed");
+  Table times(header, 1);
   Table rates({"G/s", "tokens", "layout", "FLOP", "blas FLOP", "weight bytes"}, 1);
   for (const BenchRow& row : result.rows) {
     const std::vector<std::string> key = {name_of(row.direction), fmt::format("{}", row.tokens),
@@ -100,6 +117,7 @@ void print_bench(const BenchResult& result, const Compute& compute) {
       time.insert(time.end(), 5, "-");
       rate.emplace_back("-");
     }
+    if (exposes) time.push_back(row.exposed ? time_text(row.exposed->median) : "-");
     rate.push_back(fmt::format("{:.2f}", row.weight_bytes / seconds * 1e-9));
     times.add(time);
     rates.add(rate);

@@ -20,7 +20,8 @@ struct BenchRow {
   Layout layout;
   Spread ours;
   std::optional<Spread> baseline;
-  double flops = 0;  // of the products, once
+  std::optional<Spread> exposed;  // waiting for exchanges, of several ranks
+  double flops = 0;               // of the products, once
   double weight_bytes =
       0;  // read once by a forward; both directions read them twice and write as many gradients
 

@@ -15,6 +15,7 @@ class ProcessGroup final : public Transport {
   int rank() const override { return group_->rank(); }
   int size() const override { return group_->size(); }
   bool reaches(MemorySpace space) const override { return group_->reaches(space); }
+  bool concurrent(MemorySpace space) const override { return group_->concurrent(space); }
 
   void all_gather(const void* send, void* receive, std::span<const std::size_t> bytes, MemorySpace space,
                   Queue queue) override {

@@ -77,6 +77,7 @@ void ComputeFlags::add_to(CLI::App& verb) {
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str()
       ->group(group);
+  word("--overlap", overlap, {"auto", "off"}, "whether exchanges run under computation");
 }
 
 std::shared_ptr<const World> make_world(const ComputeFlags& flags) {
@@ -129,6 +130,7 @@ Compute::Compute(const ComputeFlags& flags, std::shared_ptr<const World> on)
   exchange = choose<CoverExchange>(flags.exchange, {{"auto", CoverExchange::automatic},
                                                     {"one-shot", CoverExchange::one_shot},
                                                     {"slice-owner", CoverExchange::slice_owner}});
+  overlap = choose<Overlap>(flags.overlap, {{"auto", Overlap::automatic}, {"off", Overlap::off}});
 }
 
 std::shared_ptr<engine::Engine> Compute::make_engine(int engine_threads) const {
@@ -169,6 +171,7 @@ PlanOptions Compute::plan_options(const Shape& shape, std::int64_t tokens, const
   options.gradient_reduction = gradients;
   options.cover_exchange = exchange;
   options.ranks_per_node = flags_.ranks_per_node;
+  options.overlap = overlap;
   return options;
 }
 
@@ -179,7 +182,8 @@ std::vector<AgreedField> Compute::agreed() const {
           {"--split", flags_.split},
           {"--gradients", flags_.gradients},
           {"--exchange", flags_.exchange},
-          {"--ranks-per-node", fmt::format("{}", flags_.ranks_per_node)}};
+          {"--ranks-per-node", fmt::format("{}", flags_.ranks_per_node)},
+          {"--overlap", flags_.overlap}};
 }
 
 int run_verb(const ComputeFlags& flags, const std::function<int(const Compute&)>& body) {

@@ -30,6 +30,7 @@ struct ComputeFlags {
   std::string gradients = "auto";
   std::string exchange = "auto";
   int ranks_per_node = 0;
+  std::string overlap = "auto";
 
   void add_to(CLI::App& verb);
 };
@@ -47,6 +48,7 @@ struct Compute {
   WeightCut weights = WeightCut::automatic;
   GradientReduction gradients = GradientReduction::automatic;
   CoverExchange exchange = CoverExchange::automatic;
+  Overlap overlap = Overlap::automatic;
   std::string engine, transport, isa_name;        // as reports show them; isa_name is the cpu engine's
   std::optional<CudaDevice> device;               // of the cuda engine
   std::shared_ptr<engine::Engine> device_engine;  // for all ranks; null: the cpu engine, one a rank

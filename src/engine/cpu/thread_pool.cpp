@@ -37,7 +37,6 @@ void ThreadPool::take_tasks(int worker) {
 
 void ThreadPool::run_erased(std::int64_t tasks, Call call, const void* context) {
   if (tasks <= 0) return;
-  const std::lock_guard turn(turn_);
   {
     const std::lock_guard lock(mutex_);
     call_ = call;

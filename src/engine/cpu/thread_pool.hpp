@@ -24,16 +24,24 @@ class ThreadPool {
   // Calls from several threads take turns.
   template <class Body>
   void run(std::int64_t tasks, const Body& body) {
-    run_erased(
-        tasks,
-        [](const void* context, std::int64_t task, int worker) {
-          (*static_cast<const Body*>(context))(task, worker);
-        },
-        &body);
+    const std::lock_guard turn(turn_);
+    run_erased(tasks, call_of<Body>, &body);
+  }
+
+  // The same where no other call has its turn; else false, and nothing was done.
+  template <class Body>
+  bool try_run(std::int64_t tasks, const Body& body) {
+    const std::unique_lock turn(turn_, std::try_to_lock);
+    if (turn) run_erased(tasks, call_of<Body>, &body);
+    return turn.owns_lock();
   }
 
  private:
   using Call = void (*)(const void*, std::int64_t, int);
+  template <class Body>
+  static void call_of(const void* context, std::int64_t task, int worker) {
+    (*static_cast<const Body*>(context))(task, worker);
+  }
   void run_erased(std::int64_t tasks, Call call, const void* context);
   void stop();
   void work(int worker);

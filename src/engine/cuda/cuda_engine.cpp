@@ -16,6 +16,8 @@ namespace {
 void free_device(void* data) { static_cast<void>(cudaFree(data)); }
 void destroy_stream(void* stream) { static_cast<void>(cudaStreamDestroy(static_cast<cudaStream_t>(stream))); }
 
+void destroy_event(void* event) { static_cast<void>(cudaEventDestroy(static_cast<cudaEvent_t>(event))); }
+
 // Whether the runtime's two-dimensional copy takes it: rows that do not overlap, and are not too far apart.
 bool is_pitched(const ConstView& view) {
   constexpr std::int64_t kMostPitch = (std::int64_t{1} << 31) - 1;  // bytes
@@ -68,6 +70,23 @@ class CudaEngine final : public Engine {
     cudaStream_t stream = nullptr;
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "creating a stream");
     return {stream, destroy_stream};
+  }
+
+  OwnedEvent make_event() override {
+    const DeviceScope scope(state_->index());
+    cudaEvent_t event = nullptr;
+    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event");
+    return {event, destroy_event};
+  }
+  void record(Queue queue, void* event) override {
+    const DeviceScope scope(state_->index());
+    check(cudaEventRecord(static_cast<cudaEvent_t>(event), static_cast<cudaStream_t>(queue.handle)),
+          "recording an event");
+  }
+  void wait(Queue queue, void* event) override {
+    const DeviceScope scope(state_->index());
+    check(cudaStreamWaitEvent(static_cast<cudaStream_t>(queue.handle), static_cast<cudaEvent_t>(event), 0),
+          "ordering a stream behind another");
   }
 
   void synchronize(Queue queue) override {

@@ -70,6 +70,9 @@ class Reports(CommandTest):
             self.assertEqual(list(row["ours_us"]), ["median", "p95", "min", "max"])
             self.assertLessEqual(row["ours_us"]["min"], row["ours_us"]["median"])
             self.assertEqual(row["contract"], "bf16-tree-v1")
+            self.assertEqual(row["exposed_us"] is None, row["layout"] == "tp1")
+            if row["layout"] != "tp1":
+                self.assertGreater(row["exposed_us"]["min"], 0)
             if row["baseline"] is None:
                 self.assertEqual((row["baseline_us"], row["ratio"]), (None, None))
             else:

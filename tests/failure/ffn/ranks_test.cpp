@@ -53,6 +53,8 @@ TEST(Ranks, DifferentContractsShapesAndLimits) {
   expect_both_say(refusals([](PlanOptions& o) { o.down = DownCut::rows; }), "cuts down rows");
   expect_both_say(refusals([](PlanOptions& o) { o.cover_exchange = CoverExchange::slice_owner; }),
                   "reductions");
+  expect_both_say(refusals([](PlanOptions& o) { o.overlap = Overlap::off; }), "overlap off");
+  expect_both_say(refusals([](PlanOptions& o) { o.chunks.least_rows = 7; }), "overlap auto");
 }
 
 TEST(Ranks, ARankThatFailsInACallEndsTheOthers) {

@@ -71,6 +71,7 @@ TEST(Allocation, NoneAfterThePlansOnFourRanks) {
       run_local(4, [&](int, const std::shared_ptr<Transport>& transport) {
         PlanOptions options = SmallPlan::make_options(32, contract, {24, 48});
         options.layout = {2, 2, sequence_parallel};
+        options.chunks = {3, 4, 1};  // small calls go in chunks too
         options.transport = transport;
         options.engine = make_cpu_engine({1, Isa::automatic});
         Plan plan(options);

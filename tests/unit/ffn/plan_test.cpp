@@ -63,6 +63,7 @@ TEST(Plan, RefusesNonsense) {
   expect_says(with([](PlanOptions& o) { o.shape.hidden = 0; }), "count from 1");
   expect_says(with([](PlanOptions& o) { o.max_tokens = -1; }), "negative");
   expect_says(with([](PlanOptions& o) { o.max_tokens = std::int64_t{1} << 60; }), "63 bits");
+  expect_says(with([](PlanOptions& o) { o.chunks.least_rows = 0; }), "at least 0 rows");
   expect_says(with([](PlanOptions& o) { o.layout.tp = 2; }), "2 ranks");
   expect_says(with([](PlanOptions& o) { o.layout.cp = 0; }), "from 1");
 }

@@ -106,7 +106,7 @@ void call(const PlanOptions& options, const TokenShards& shards, DType gradients
 }
 
 TEST(Traffic, IsWhatATransportCounts) {
-  int refused = 0, exchanged = 0, two_levels = 0, by_rows = 0;
+  int refused = 0, exchanged = 0, two_levels = 0, by_rows = 0, chunked = 0;
   for (int round = 0; round < 300; ++round) {
     Random random(900 + round);
     PlanOptions options;
@@ -125,6 +125,9 @@ TEST(Traffic, IsWhatATransportCounts) {
     options.cover_exchange = pick<CoverExchange>(
         random, {CoverExchange::automatic, CoverExchange::one_shot, CoverExchange::slice_owner});
     options.one_shot_bytes = static_cast<std::size_t>(pick<std::int64_t>(random, {0, 20000, 1 << 20}));
+    options.overlap = pick<Overlap>(random, {Overlap::automatic, Overlap::automatic, Overlap::off});
+    if (uniform(random, 0, 1) == 0)
+      options.chunks = {uniform(random, 1, 5), uniform(random, 1, 20), uniform(random, 1, 9)};
     options.max_tokens = uniform(random, 0, 150);
     options.max_rank_tokens = options.max_tokens;
     const DType gradients = pick<DType>(random, {DType::bf16, DType::f32});
@@ -164,6 +167,8 @@ TEST(Traffic, IsWhatATransportCounts) {
       exchanged += has(traffic.backward, "covers of");
       two_levels += has(traffic.backward, "covers of gate's gradient, between machines");
       by_rows += has(traffic.forward, "act");
+      chunked += std::any_of(traffic.forward.begin(), traffic.forward.end(),
+                             [](const Collective& c) { return c.times > 1; });
     }
   }
   // Every way was taken.
@@ -171,6 +176,7 @@ TEST(Traffic, IsWhatATransportCounts) {
   EXPECT_GT(exchanged, 10);
   EXPECT_GT(two_levels, 10);
   EXPECT_GT(by_rows, 10);
+  EXPECT_GT(chunked, 10);
 }
 
 // What two levels are for: fewer bytes leave a machine. Six context ranks on two of them, one leaf a rank.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <barrier>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -94,8 +95,10 @@ class FailingEngine final : public engine::Engine {
 
 constexpr Layout kLayout{2, 2, false};
 
-// A forward and a backward of one rank; exchanges that it made, or -1 where it failed with `code`.
-int play(std::shared_ptr<Transport> transport, int failing_exchange, int failing_stage, ErrorCode code) {
+// A forward and a backward of one rank, when all ranks have their plans; exchanges that it made, or -1 where
+// it failed with `code`.
+int play(std::barrier<>& built, std::shared_ptr<Transport> transport, int failing_exchange, int failing_stage,
+         ErrorCode code) {
   const auto countdown = std::make_shared<std::atomic<int>>(0);
   PlanOptions options = SmallPlan::make_options(32, "bf16-tree-v1,T=block:8", {24, 48});
   options.layout = kLayout;
@@ -103,6 +106,7 @@ int play(std::shared_ptr<Transport> transport, int failing_exchange, int failing
   options.engine = std::make_shared<FailingEngine>(failing_stage);
   options.transport = std::make_shared<FailingTransport>(std::move(transport), countdown);
   Plan plan(options);
+  built.arrive_and_wait();
   *countdown = failing_exchange;
   SmallPlan data(32);
   const std::int64_t held = plan.shard().intermediate.length();
@@ -139,8 +143,9 @@ INSTANTIATE_TEST_SUITE_P(Transports, OverlapFailures, testing::Values(&run_local
 
 TEST_P(OverlapFailures, AnyExchangeOfARank) {
   std::atomic<int> exchanges = 0;
+  std::barrier built(kLayout.ranks());
   GetParam()(kLayout.ranks(), [&](int, std::shared_ptr<Transport> transport) {
-    exchanges = play(std::move(transport), 0, 0, ErrorCode::lost_rank);
+    exchanges = play(built, std::move(transport), 0, 0, ErrorCode::lost_rank);
   });
   ASSERT_GT(exchanges, 10);
   for (int at = 1; at <= exchanges; ++at) {
@@ -148,8 +153,8 @@ TEST_P(OverlapFailures, AnyExchangeOfARank) {
     std::atomic<int> failed = 0;
     GetParam()(kLayout.ranks(), [&](int rank, std::shared_ptr<Transport> transport) {
       const bool mine = rank == failing;
-      if (play(std::move(transport), mine ? at : 0, 0, mine ? ErrorCode::environment : ErrorCode::lost_rank) <
-          0)
+      if (play(built, std::move(transport), mine ? at : 0, 0,
+               mine ? ErrorCode::environment : ErrorCode::lost_rank) < 0)
         ++failed;
     });
     // The ranks of its group; those that need nothing more of them may come to their end.
@@ -159,12 +164,13 @@ TEST_P(OverlapFailures, AnyExchangeOfARank) {
 
 TEST_P(OverlapFailures, AnyStageOfARank) {
   int stages = 0;
+  std::barrier built(kLayout.ranks());
   for (int failed = kLayout.ranks(); failed > 0; ++stages) {
     const int failing = stages % kLayout.ranks();
     std::atomic<int> count = 0;
     GetParam()(kLayout.ranks(), [&](int rank, std::shared_ptr<Transport> transport) {
       const bool mine = rank == failing;
-      if (play(std::move(transport), 0, mine ? stages + 1 : 0,
+      if (play(built, std::move(transport), 0, mine ? stages + 1 : 0,
                mine ? ErrorCode::out_of_memory : ErrorCode::lost_rank) < 0)
         ++count;
     });

@@ -201,9 +201,11 @@ int explain_all(const Flags& flags, const Compute& compute) {
 int run_bench(const Flags& flags) {
   if (flags.serve && (flags.compute.engine == "cpu" || !flags.json.empty()))
     fail_usage("--serve answers on stdout for an engine of a device (--engine cuda); it writes no report");
-  if (flags.compute.transport == "mpi")
+  if (flags.compute.transport != "local")
     fail_usage(
-        "--transport mpi: bench does not time ranks in processes yet; --transport local times threads");
+        fmt::format("--transport {}: bench does not time ranks in processes yet; --transport local times "
+                    "threads",
+                    flags.compute.transport));
   return run_verb(flags.compute, [&](const Compute& compute) {
     return flags.explains ? explain_all(flags, compute) : bench(flags, compute);
   });

@@ -180,8 +180,9 @@ class Flags(CommandTest):
         self.assert_refused(["verify", "--shape", "64x208", "--batches", "33"], ["--batches 33", "32"])
         self.assert_refused(["verify", "--shape", "64x208", "--batches", "0"], ["--batches 0"])
         self.assert_refused(["verify", "--timeout", "5"], ["--timeout", "mpi"])
-        for transport in ["mpi", "nccl"]:
-            self.assert_refused(["bench", "--transport", transport], ["bench", transport])
+        self.assert_refused(["bench", "--transport", "nccl", "--engine", "cuda"], ["bench", "nccl"])
+        self.assert_refused(["bench", "--transport", "mpi", "--engine", "cuda"], ["bench", "mpi", "cuda"])
+        self.assert_refused(["bench", "--transport", "mpi", "--explain"], ["--explain", "--transport"])
         for verb in [["verify"], ["run", "--checkpoint", "x", "--layer", "0", "--input", "x", "--output", "y"]]:
             self.assert_refused([*verb, "--transport", "nccl"], ["--transport nccl", "--engine cpu", "--engine cuda", "--transport mpi"])
         self.assert_refused(["verify", "--recording", "x"], ["--recording", "--checkpoint"])

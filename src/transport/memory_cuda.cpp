@@ -1,48 +1,54 @@
 // A build with CUDA: host memory, and device memory on the caller's streams.
-#include <cuda_runtime_api.h>
-#include <fmt/format.h>
-
 #include <cstring>
+#include <vector>
 
-#include "samebits/error.hpp"
+#include "transport/cuda_scope.hpp"
 #include "transport/memory.hpp"
 
 namespace samebits::transport {
 namespace {
 
-void check(cudaError_t code, const char* tried) {
-  if (code == cudaSuccess) return;
-  static_cast<void>(cudaGetLastError());  // not left for whoever asks next
-  throw Error(ErrorCode::environment, fmt::format("{}: CUDA answers {} ({})", tried, cudaGetErrorName(code),
-                                                  cudaGetErrorString(code)));
-}
-
-cudaStream_t stream_of(Queue queue) { return static_cast<cudaStream_t>(queue.handle); }
-
-// The device that holds an address is current for the length of a scope: the null stream is the current
-// device's.
-class DeviceOf {
+class CudaLink final : public HostLink {
  public:
-  explicit DeviceOf(const void* address) {
-    cudaPointerAttributes attributes{};
-    check(cudaPointerGetAttributes(&attributes, address), "asking where an address lies");
-    if (attributes.type != cudaMemoryTypeDevice && attributes.type != cudaMemoryTypeManaged) {
-      throw Error(ErrorCode::invalid_argument, "a collective over device memory was given a host address");
-    }
-    check(cudaGetDevice(&before_), "asking for the current device");
-    if (before_ == attributes.device) return;
-    check(cudaSetDevice(attributes.device), "choosing a device");
-    moved_ = true;
+  explicit CudaLink(std::size_t marks) : marks_(marks) {}
+
+  // Pinned, and for every device.
+  HostBuffer allocate(std::size_t bytes) override {
+    void* data = nullptr;
+    check_cuda(cudaHostAlloc(&data, bytes, cudaHostAllocPortable), "allocating pinned host memory");
+    return {static_cast<unsigned char*>(data), [](unsigned char* p) { static_cast<void>(cudaFreeHost(p)); }};
   }
-  ~DeviceOf() {
-    if (moved_) static_cast<void>(cudaSetDevice(before_));
+
+  void to_host(void* host, const void* there, std::size_t bytes, Queue queue) override {
+    const DeviceScope scope(device_of(there));
+    check_cuda(cudaMemcpyAsync(host, there, bytes, cudaMemcpyDeviceToHost, stream_of(queue)),
+               "copying to the host");
   }
-  DeviceOf(const DeviceOf&) = delete;
-  DeviceOf& operator=(const DeviceOf&) = delete;
+
+  void to_device(void* there, const void* host, std::size_t bytes, Queue queue) override {
+    const DeviceScope scope(device_of(there));
+    check_cuda(cudaMemcpyAsync(there, host, bytes, cudaMemcpyHostToDevice, stream_of(queue)),
+               "copying from the host");
+  }
+
+  void mark(std::size_t which, const void* there, Queue queue) override {
+    Mark& one = marks_[which];
+    const int device = device_of(there);
+    const DeviceScope scope(device);
+    if (one.device != device) one = {device, std::make_unique<CudaEvent>()};
+    one.event->record(stream_of(queue));
+  }
+
+  void wait(std::size_t which) override {
+    if (marks_[which].event) marks_[which].event->wait();
+  }
 
  private:
-  int before_ = 0;
-  bool moved_ = false;
+  struct Mark {
+    int device = -1;
+    std::unique_ptr<CudaEvent> event;  // of that device
+  };
+  std::vector<Mark> marks_;
 };
 
 }  // namespace
@@ -54,14 +60,18 @@ void copy(void* to, const void* from, std::size_t bytes, MemorySpace space, Queu
     std::memcpy(to, from, bytes);
     return;
   }
-  const DeviceOf device(to);
-  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of(queue)), "copying between ranks");
+  const DeviceScope scope(device_of(to));
+  check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of(queue)), "copying between ranks");
 }
 
 void wait_for(const void* address, MemorySpace space, Queue queue) {
   if (space == MemorySpace::host) return;
-  const DeviceOf device(address);
-  check(cudaStreamSynchronize(stream_of(queue)), "waiting for a rank's stream");
+  const DeviceScope scope(device_of(address));
+  check_cuda(cudaStreamSynchronize(stream_of(queue)), "waiting for a rank's stream");
+}
+
+std::unique_ptr<HostLink> make_host_link(MemorySpace space, std::size_t marks) {
+  return space == MemorySpace::cuda ? std::make_unique<CudaLink>(marks) : nullptr;
 }
 
 }  // namespace samebits::transport

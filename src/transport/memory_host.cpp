@@ -11,4 +11,6 @@ void copy(void* to, const void* from, std::size_t bytes, MemorySpace, Queue) { s
 
 void wait_for(const void*, MemorySpace, Queue) {}
 
+std::unique_ptr<HostLink> make_host_link(MemorySpace, std::size_t) { return nullptr; }
+
 }  // namespace samebits::transport

@@ -1,12 +1,16 @@
 // Ranks as processes of an MPI world. MPI moves bytes from rank to rank and nothing else: its collectives
-// would wait forever for a rank that is gone, and its reductions add.
+// would wait forever for a rank that is gone, and its reductions add. Device memory goes through the host,
+// whatever the MPI can do.
 #include <fmt/format.h>
 
-#include <cstring>
+#include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "transport/group.hpp"
+#include "transport/memory.hpp"
 #include "transport/mpi_world.hpp"
+#include "transport/staged_exchange.hpp"
 
 namespace samebits {
 namespace {
@@ -15,20 +19,35 @@ using transport::check_counts;
 using transport::Incoming;
 using transport::MpiWorld;
 using transport::Outgoing;
+using transport::StagedExchange;
+
+// What all groups of a process share.
+struct Shared {
+  explicit Shared(const MpiOptions& options) : world(options) {
+    auto link = transport::make_host_link(MemorySpace::cuda, StagedExchange::kMarks);
+    if (!link) return;
+    device.emplace(std::move(link),
+                   [this](auto incoming, auto outgoing) { world.exchange(incoming, outgoing); });
+  }
+
+  MpiWorld world;
+  std::optional<StagedExchange> device;  // where this build has CUDA
+};
 
 class MpiTransport final : public Transport {
  public:
-  MpiTransport(std::shared_ptr<MpiWorld> world, transport::Members members)
-      : world_(std::move(world)), members_(std::move(members)) {}
+  MpiTransport(std::shared_ptr<Shared> shared, transport::Members members)
+      : shared_(std::move(shared)), members_(std::move(members)) {}
 
   std::string name() const override { return "mpi"; }
   int rank() const override { return members_.rank; }
   int size() const override { return static_cast<int>(members_.of_world.size()); }
-  bool reaches(MemorySpace space) const override { return space == MemorySpace::host; }
-  bool concurrent(MemorySpace space) const override { return reaches(space); }  // one lock for all calls
+  bool reaches(MemorySpace space) const override { return transport::can_reach(space); }
+  // One lock for all calls; what lies on a device is waited for on the host.
+  bool concurrent(MemorySpace space) const override { return space == MemorySpace::host; }
 
   void all_gather(const void* send, void* receive, std::span<const std::size_t> bytes, MemorySpace space,
-                  Queue) override {
+                  Queue queue) override {
     check_counts(bytes, size());
     check_space(space);
     std::vector<Incoming> incoming;
@@ -36,18 +55,18 @@ class MpiTransport final : public Transport {
     auto* to = static_cast<unsigned char*>(receive);
     for (std::size_t r = 0; r < bytes.size(); ++r) {
       if (is_me(r)) {
-        if (to != send && bytes[r] > 0) std::memcpy(to, send, bytes[r]);
+        if (to != send) keep(to, send, bytes[r], space, queue);
       } else {
         incoming.push_back({members_.of_world[r], to, bytes[r]});
         outgoing.push_back({members_.of_world[r], send, bytes[static_cast<std::size_t>(members_.rank)]});
       }
       to += bytes[r];
     }
-    world_->exchange(incoming, outgoing);
+    exchange(incoming, outgoing, space, queue);
   }
 
   void all_to_all(const void* send, std::span<const std::size_t> send_bytes, void* receive,
-                  std::span<const std::size_t> receive_bytes, MemorySpace space, Queue) override {
+                  std::span<const std::size_t> receive_bytes, MemorySpace space, Queue queue) override {
     check_counts(send_bytes, size());
     check_counts(receive_bytes, size());
     check_space(space);
@@ -62,39 +81,55 @@ class MpiTransport final : public Transport {
       } else if (send_bytes[r] != receive_bytes[r]) {
         throw Error(ErrorCode::invalid_argument, fmt::format("rank {} sends itself {} bytes and expects {}",
                                                              members_.rank, send_bytes[r], receive_bytes[r]));
-      } else if (send_bytes[r] > 0) {
-        std::memcpy(to, from, send_bytes[r]);
+      } else {
+        keep(to, from, send_bytes[r], space, queue);
       }
       to += receive_bytes[r];
       from += send_bytes[r];
     }
-    world_->exchange(incoming, outgoing);
+    exchange(incoming, outgoing, space, queue);
   }
 
   std::shared_ptr<Transport> subgroup(std::span<const int> ranks) override {
-    return std::make_shared<MpiTransport>(world_, transport::subgroup_of(members_, ranks));
+    return std::make_shared<MpiTransport>(shared_, transport::subgroup_of(members_, ranks));
   }
 
-  void abort(const std::string& reason) noexcept override { world_->abort(reason); }
+  void abort(const std::string& reason) noexcept override { shared_->world.abort(reason); }
 
  private:
   bool is_me(std::size_t r) const { return static_cast<int>(r) == members_.rank; }
-  static void check_space(MemorySpace space) {
-    if (space == MemorySpace::host) return;
-    throw Error(ErrorCode::invalid_argument, "the mpi transport moves host memory");
+  void check_space(MemorySpace space) const {
+    if (reaches(space)) return;
+    throw Error(ErrorCode::invalid_argument,
+                "the mpi transport was given memory that this build cannot reach");
   }
 
-  std::shared_ptr<MpiWorld> world_;
+  // What a rank has for itself.
+  void keep(void* to, const void* from, std::size_t bytes, MemorySpace space, Queue queue) {
+    if (bytes > 0) transport::copy(to, from, bytes, space, queue);
+  }
+
+  void exchange(std::span<const Incoming> incoming, std::span<const Outgoing> outgoing, MemorySpace space,
+                Queue queue) {
+    if (space == MemorySpace::host) {
+      shared_->world.exchange(incoming, outgoing);
+    } else {
+      shared_->device->exchange(incoming, outgoing, queue);
+    }
+  }
+
+  std::shared_ptr<Shared> shared_;
   transport::Members members_;
 };
 
 }  // namespace
 
 std::shared_ptr<Transport> mpi_transport(const MpiOptions& options) {
-  auto world = std::make_shared<MpiWorld>(options);
-  transport::Members members{std::vector<int>(static_cast<std::size_t>(world->size())), world->rank()};
+  auto shared = std::make_shared<Shared>(options);
+  transport::Members members{std::vector<int>(static_cast<std::size_t>(shared->world.size())),
+                             shared->world.rank()};
   std::iota(members.of_world.begin(), members.of_world.end(), 0);
-  return std::make_shared<MpiTransport>(std::move(world), std::move(members));
+  return std::make_shared<MpiTransport>(std::move(shared), std::move(members));
 }
 
 MpiStatus mpi_status() {

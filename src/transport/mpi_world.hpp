@@ -17,22 +17,11 @@
 
 #include "samebits/error.hpp"
 #include "samebits/transport.hpp"
+#include "transport/messages.hpp"
 
 namespace samebits::transport {
 
 using Clock = std::chrono::steady_clock;
-
-// Bytes from or for one rank of the world.
-struct Incoming {
-  int rank;
-  void* data;
-  std::size_t bytes;
-};
-struct Outgoing {
-  int rank;
-  const void* data;
-  std::size_t bytes;
-};
 
 class MpiWorld {
  public:
@@ -44,8 +33,9 @@ class MpiWorld {
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  // All of it, in any order; done on return. Throws Error(lost_rank) when a rank it waits for is gone, or has
-  // given up, and Error(disagreement) when another rank sends or expects another number of bytes.
+  // All of it, host memory, ranks of the world, in any order; done on return. Throws Error(lost_rank) when a
+  // rank it waits for is gone, or has given up, and Error(disagreement) when another rank sends or expects
+  // another number of bytes.
   void exchange(std::span<const Incoming> incoming, std::span<const Outgoing> outgoing);
 
   // Tells the others why this rank gives up. Afterwards no call into MPI is made.

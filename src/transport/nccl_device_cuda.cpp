@@ -1,63 +1,16 @@
 // A build with CUDA: device memory, and host memory, which tests use.
-#include <cuda_runtime_api.h>
-#include <fmt/format.h>
-
 #include <cstring>
 #include <new>
 
-#include "samebits/error.hpp"
+#include "transport/cuda_scope.hpp"
 #include "transport/nccl_device.hpp"
 
 namespace samebits::transport::nccl {
 namespace {
 
-void check(cudaError_t code, const char* tried) {
-  if (code == cudaSuccess) return;
-  static_cast<void>(cudaGetLastError());  // not left for whoever asks next
-  throw Error(ErrorCode::environment, fmt::format("{}: CUDA answers {} ({})", tried, cudaGetErrorName(code),
-                                                  cudaGetErrorString(code)));
-}
-
-// The communicator's device is current for the length of a scope: the null stream is the current device's.
-class DeviceScope {
- public:
-  explicit DeviceScope(int device) {
-    check(cudaGetDevice(&before_), "asking for the current device");
-    if (before_ == device) return;
-    check(cudaSetDevice(device), "choosing a device");
-    moved_ = true;
-  }
-  ~DeviceScope() {
-    if (moved_) static_cast<void>(cudaSetDevice(before_));
-  }
-  DeviceScope(const DeviceScope&) = delete;
-  DeviceScope& operator=(const DeviceScope&) = delete;
-
- private:
-  int before_ = 0;
-  bool moved_ = false;
-};
-
-class Event {
- public:
-  Event() { check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event"); }
-  ~Event() { static_cast<void>(cudaEventDestroy(event_)); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-
-  void record(cudaStream_t stream) const { check(cudaEventRecord(event_, stream), "recording an event"); }
-  bool passed() const { return cudaEventQuery(event_) == cudaSuccess; }
-  bool ahead() const { return cudaEventQuery(event_) == cudaErrorNotReady; }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
-
-cudaStream_t stream_of(Queue queue) { return static_cast<cudaStream_t>(queue.handle); }
-
 bool captures(Queue queue) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check(cudaStreamIsCapturing(stream_of(queue), &status), "asking whether a stream is captured");
+  check_cuda(cudaStreamIsCapturing(stream_of(queue), &status), "asking whether a stream is captured");
   return status != cudaStreamCaptureStatusNone;
 }
 
@@ -65,18 +18,18 @@ bool captures(Queue queue) {
 
 int current_device(MemorySpace space) {
   int device = 0;
-  if (space != MemorySpace::host) check(cudaGetDevice(&device), "asking for the current device");
+  if (space != MemorySpace::host) check_cuda(cudaGetDevice(&device), "asking for the current device");
   return device;
 }
 
 void make_current(int device, MemorySpace space) {
-  if (space != MemorySpace::host) check(cudaSetDevice(device), "choosing a device");
+  if (space != MemorySpace::host) check_cuda(cudaSetDevice(device), "choosing a device");
 }
 
 void leave_captures_alone(MemorySpace space) {
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
   if (space != MemorySpace::host)
-    check(cudaThreadExchangeStreamCaptureMode(&mode), "choosing how captures are met");
+    check_cuda(cudaThreadExchangeStreamCaptureMode(&mode), "choosing how captures are met");
 }
 
 Scratch::Scratch(std::size_t bytes, MemorySpace space) : space_(space) {
@@ -85,7 +38,7 @@ Scratch::Scratch(std::size_t bytes, MemorySpace space) : space_(space) {
     return;
   }
   void* data = nullptr;
-  check(cudaMalloc(&data, bytes), "allocating device memory for a communicator");
+  check_cuda(cudaMalloc(&data, bytes), "allocating device memory for a communicator");
   data_ = static_cast<unsigned char*>(data);
 }
 
@@ -101,7 +54,7 @@ void Scratch::write(std::size_t at, const void* from, std::size_t bytes) {
   if (space_ == MemorySpace::host) {
     std::memcpy(data_ + at, from, bytes);
   } else {
-    check(cudaMemcpy(data_ + at, from, bytes, cudaMemcpyHostToDevice), "writing device memory");
+    check_cuda(cudaMemcpy(data_ + at, from, bytes, cudaMemcpyHostToDevice), "writing device memory");
   }
 }
 
@@ -109,7 +62,7 @@ void Scratch::read(std::size_t at, void* to, std::size_t bytes) const {
   if (space_ == MemorySpace::host) {
     std::memcpy(to, data_ + at, bytes);
   } else {
-    check(cudaMemcpy(to, data_ + at, bytes, cudaMemcpyDeviceToHost), "reading device memory");
+    check_cuda(cudaMemcpy(to, data_ + at, bytes, cudaMemcpyDeviceToHost), "reading device memory");
   }
 }
 
@@ -118,7 +71,7 @@ struct Probe::Events {
 
   const int device;
   bool captured = false;  // the newest work; it leaves the events as they are
-  Event before, after;
+  CudaEvent before, after;
 };
 
 Probe::Probe(int device, MemorySpace space) {

@@ -4,9 +4,12 @@
 #include <barrier>
 #include <chrono>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
+#include "block/process_group.hpp"
 #include "block/rank_tokens.hpp"
 #include "block/run_ranks.hpp"
 #include "samebits/plan.hpp"
@@ -83,7 +86,7 @@ class RankBench {
                              std::shared_ptr<Transport> transport) {
     PlanOptions options =
         compute.plan_options(block.shape, block.tokens, run.layout, run.direction == Direction::both);
-    options.engine = compute.make_engine(std::max(1, compute.threads / run.layout.ranks()));
+    options.engine = compute.make_engine(compute.threads_of_rank(run.layout.ranks()));
     options.transport = std::move(transport);
     return options;
   }
@@ -96,10 +99,64 @@ class RankBench {
   BackwardArgs backward_;
 };
 
+// The times of this process's runs, in microseconds.
+std::vector<double> time_process(const Compute& compute, const BlockCase& block, const BenchRun& run) {
+  const World& world = *compute.world;
+  const TokenShards shards = compute.shards(block.tokens, run.layout.cp);
+  const auto group = process_group(*world.transport(), run.layout.ranks());
+  RankBench bench(compute, block, run, shards, world.rank(), group);
+  std::vector<double> times;
+  for (int repeat = -1; repeat < run.repeats; ++repeat) {  // -1 warms up
+    exchange_nothing(*group, MemorySpace::host);
+    const auto begun = Clock::now();
+    bench.call();
+    if (repeat >= 0) times.push_back(microseconds(Clock::now() - begun));
+  }
+  return times;
+}
+
+BenchSamples bench_processes(const Compute& compute, const BlockCase& block, const BenchRun& run) {
+  const World& world = *compute.world;
+  std::vector<double> mine;
+  std::optional<Error> refusal;  // of all ranks of the layout alike
+  if (world.rank() < run.layout.ranks()) {
+    try {
+      mine = time_process(compute, block, run);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::refused && error.code() != ErrorCode::invalid_argument) throw;
+      refusal = error;
+    }
+  }
+  try {
+    world.together([&] {
+      if (refusal) throw Error(*refusal);
+    });
+  } catch (const KnownToAll& refused) {
+    throw LayoutRefused(refused.code(), refused.what());
+  }
+  const auto* const bytes = reinterpret_cast<const char*>(mine.data());
+  std::vector<std::vector<double>> of_ranks;
+  for (const std::string& text : world.gather({bytes, mine.size() * sizeof(double)})) {
+    of_ranks.emplace_back(text.size() / sizeof(double));
+    std::copy(text.begin(), text.end(), reinterpret_cast<char*>(of_ranks.back().data()));
+  }
+  return {slowest(of_ranks), {}};
+}
+
 }  // namespace
+
+std::vector<double> slowest(const std::vector<std::vector<double>>& of_ranks) {
+  std::vector<double> times;
+  for (const std::vector<double>& rank : of_ranks) {
+    times.resize(std::max(times.size(), rank.size()));
+    for (std::size_t i = 0; i < rank.size(); ++i) times[i] = std::max(times[i], rank[i]);
+  }
+  return times;
+}
 
 BenchSamples bench_layout(const Compute& compute, const BlockCase& block, const BenchRun& run,
                           const std::function<void()>& baseline) {
+  if (compute.has_processes() && run.layout.ranks() > 1) return bench_processes(compute, block, run);
   const TokenShards shards = compute.shards(block.tokens, run.layout.cp);
   std::barrier barrier(run.layout.ranks());
   BenchSamples samples;

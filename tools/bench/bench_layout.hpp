@@ -24,7 +24,14 @@ struct BenchSamples {
 };
 
 // `baseline` may be empty. One run of each goes before, untimed.
+//
+// Where ranks are processes, every process calls for a layout of several ranks, and rank 0 gets the samples:
+// a run is as long as that of its slowest rank, from the moment when all have come. Throws LayoutRefused, on
+// every process, where the layout is not allowed. There is no baseline then.
 BenchSamples bench_layout(const Compute& compute, const BlockCase& block, const BenchRun& run,
                           const std::function<void()>& baseline);
+
+// Run by run the longest time that any rank took. A rank without part has none.
+std::vector<double> slowest(const std::vector<std::vector<double>>& of_ranks);
 
 }  // namespace samebits::tools

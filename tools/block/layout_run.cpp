@@ -44,12 +44,15 @@ void play_process(const Compute& compute, const BlockCase& block, const LayoutRu
   const World& world = *compute.world;
   std::optional<LayoutRefused> refusal;
   if (world.rank() < run.layout.ranks()) {
-    const auto group = process_group(world.transport(), run.layout.ranks());
+    const auto group = process_group(*world.transport(), run.layout.ranks());
     const auto sink = results != nullptr ? receiving_sink(group, *results) : sending_sink(group);
     Staging weights(compute.device_engine);
     const BlockCase there = on_device(block, weights);
     try {
-      RankRun(compute, there, run, shards, world.rank(), group).go(*sink);
+      // Rank 0 may have computed alone for long, which counts as silence where NCCL's ranks wait.
+      exchange_nothing(*group, MemorySpace::host);
+      const auto exchanging = compute.nccl ? process_group(*compute.nccl, run.layout.ranks()) : group;
+      RankRun(compute, there, run, shards, world.rank(), exchanging).go(*sink);
     } catch (const LayoutRefused& refused) {
       refusal = refused;
     }

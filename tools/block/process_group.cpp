@@ -42,4 +42,9 @@ std::shared_ptr<Transport> process_group(Transport& world, int ranks) {
   return std::make_shared<ProcessGroup>(world.subgroup(members));
 }
 
+void exchange_nothing(Transport& group, MemorySpace space) {
+  const std::vector<std::size_t> nothing(static_cast<std::size_t>(group.size()));
+  group.all_gather(nullptr, nullptr, nothing, space, {});
+}
+
 }  // namespace samebits::tools

@@ -12,4 +12,8 @@ namespace samebits::tools {
 // Ranks 0 .. ranks - 1 of the world, called by them.
 std::shared_ptr<Transport> process_group(Transport& world, int ranks);
 
+// A collective of no bytes. Host memory: every rank waits for every other. On a device nothing is enqueued,
+// and what the transport has found since the last call is thrown.
+void exchange_nothing(Transport& group, MemorySpace space);
+
 }  // namespace samebits::tools

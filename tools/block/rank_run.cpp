@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "block/process_group.hpp"
 #include "block/rank_tokens.hpp"
 
 namespace samebits::tools {
@@ -82,6 +83,11 @@ Plan RankRun::make_plan(bool with_backward) const {
   return allowed([&] { return Plan(options); });
 }
 
+// A stream that was let go because a rank is lost holds nothing of worth. The next call says so.
+void RankRun::require_ranks() const {
+  if (transport_) exchange_nothing(*transport_, engine_->device().space);
+}
+
 void RankRun::forward(Plan& plan, const ConstView& x, HostTensor& y) {
   y.poison();
   const View y_there = staging_.output(y.view());
@@ -94,6 +100,7 @@ void RankRun::forward(Plan& plan, const ConstView& x, HostTensor& y) {
   args.queue = staging_.queue();
   plan.forward(args);
   staging_.fetch(y.view(), y_there);
+  require_ranks();
 }
 
 void RankRun::backward(Plan& plan, const ConstView& x, const HostTensor& dy, HostTensor& dx,
@@ -121,6 +128,7 @@ void RankRun::backward(Plan& plan, const ConstView& x, const HostTensor& dy, Hos
   staging_.fetch(d_gate.view(), args.d_gate);
   staging_.fetch(d_up.view(), args.d_up);
   staging_.fetch(d_down.view(), args.d_down);
+  require_ranks();
 
   sink.take({rank_, kHiddenGradient, {}, std::as_const(dx).view()});
   for (const GradientShard* gradient : {&d_gate, &d_up, &d_down}) sink.take(gradient->made());

@@ -23,6 +23,7 @@ class RankRun {
 
  private:
   Plan make_plan(bool with_backward) const;
+  void require_ranks() const;
   void forward(Plan& plan, const ConstView& x, HostTensor& y);
   // `dx` is scratch for the rank's rows of dx.
   void backward(Plan& plan, const ConstView& x, const HostTensor& dy, HostTensor& dx, ResultSink& sink);

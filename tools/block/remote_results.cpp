@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "block/process_group.hpp"
 #include "shared/host_tensor.hpp"
 
 namespace samebits::tools {
@@ -56,6 +57,7 @@ class SendingSink final : public ResultSink {
                     tensor.cols};
     line.send(&head, sizeof head);
     line.send(tensor.data, bytes_of(tensor));
+    exchange_nothing(*group_, MemorySpace::host);
   }
 
  private:
@@ -82,6 +84,7 @@ class ReceivingSink final : public ResultSink {
       results_.take(
           {rank, static_cast<BlockTensor>(head.which), {head.begin, head.end}, std::as_const(tensor).view()});
     }
+    exchange_nothing(*group_, MemorySpace::host);
   }
 
  private:

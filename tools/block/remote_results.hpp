@@ -1,5 +1,6 @@
 // Results of ranks that are other processes: they travel to rank 0 tensor by tensor and rank by rank, so that
-// rank 0 holds one tensor of one other rank at a time.
+// rank 0 holds one tensor of one other rank at a time. All go on together, so that nobody waits for rank 0
+// inside a collective of devices, where time counts.
 #pragma once
 
 #include <memory>

@@ -9,6 +9,7 @@
 #include "samebits/transport.hpp"
 #include "shared/failure.hpp"
 #include "shared/machine.hpp"
+#include "transport/nccl_device.hpp"
 
 namespace samebits::tools {
 namespace {
@@ -21,17 +22,19 @@ Value choose(const std::string& word, std::initializer_list<std::pair<const char
   fail_usage("unknown word '" + word + "'");  // CLI11 has checked: only a forgotten entry comes here
 }
 
-CudaDevice usable_cuda_device(int index) {
+// The one asked for, or the machine's devices in turn.
+CudaDevice usable_cuda_device(const std::optional<int>& index, int turn) {
   const CudaStatus status = cuda_status();
   if (!status.built) fail_environment("--engine cuda: this build has no cuda engine; engines here: cpu");
   if (!status.problem.empty())
     fail_environment(
         fmt::format("--engine cuda: {} on this machine; --engine cpu runs anywhere", status.problem));
+  if (!index) return status.devices[static_cast<std::size_t>(turn) % status.devices.size()];
   for (const CudaDevice& device : status.devices) {
-    if (device.index == index) return device;
+    if (device.index == *index) return device;
   }
   fail_environment(fmt::format("--engine cuda --device {}: this machine has {} CUDA device{}, counted from 0",
-                               index, status.devices.size(), status.devices.size() == 1 ? "" : "s"));
+                               *index, status.devices.size(), status.devices.size() == 1 ? "" : "s"));
 }
 
 }  // namespace
@@ -50,14 +53,16 @@ void ComputeFlags::add_to(CLI::App& verb) {
       ->capture_default_str()
       ->group(group);
   word("--engine", engine, {"cpu", "cuda", "hip"}, "what makes the nodes");
-  verb.add_option("--device", device, "of the cuda engine, as CUDA counts")
+  verb.add_option("--device", device,
+                  "of the cuda engine, as CUDA counts (0; where ranks are processes, those of a machine take "
+                  "its devices in turn)")
       ->check(CLI::NonNegativeNumber)
-      ->capture_default_str()
       ->group(group);
   word("--transport", transport, {"local", "mpi", "nccl"},
-       "what moves bytes between ranks; local: ranks are threads; mpi: the processes that mpirun started");
+       "what moves bytes between ranks; local: ranks are threads; mpi: the processes that mpirun started; "
+       "nccl: the same, between their GPUs");
   verb.add_option("--timeout", timeout,
-                  "seconds without a sign of life after which a rank of --transport mpi is lost (60)")
+                  "with mpi and nccl: seconds after which a rank that gives no sign of life is lost (60)")
       ->check(CLI::PositiveNumber)
       ->group(group);
   verb.add_option("--threads", threads,
@@ -81,14 +86,21 @@ void ComputeFlags::add_to(CLI::App& verb) {
 }
 
 std::shared_ptr<const World> make_world(const ComputeFlags& flags) {
-  if (flags.timeout && flags.transport != "mpi")
-    fail_usage(fmt::format("--timeout {:g}: it is of --transport mpi", *flags.timeout));
-  if (flags.transport == "local") return std::make_shared<World>();
+  if (flags.transport == "local") {
+    if (flags.timeout)
+      fail_usage(fmt::format("--timeout {:g}: it is of --transport mpi and nccl", *flags.timeout));
+    return std::make_shared<World>();
+  }
+  if (flags.transport == "nccl" && flags.engine == "cpu")
+    fail_usage(
+        "--transport nccl --engine cpu: NCCL moves memory of GPUs; --engine cuda, or --transport mpi for the "
+        "cpu engine");
   const MpiStatus mpi = mpi_status();
-  if (flags.transport != "mpi" || !mpi.built) {
-    fail_environment(
-        fmt::format("--transport {0}: this build has no {0} transport; transports here: local{1}",
-                    flags.transport, mpi.built ? ", mpi" : ""));
+  if (!mpi.built) {
+    fail_environment(fmt::format(
+        "--transport {}: its ranks are the processes that mpirun started, and this build has no MPI; "
+        "transports here: local",
+        flags.transport));
   }
   MpiOptions options;
   if (flags.timeout) options.timeout_seconds = *flags.timeout;
@@ -101,18 +113,16 @@ Compute::Compute(const ComputeFlags& flags, std::shared_ptr<const World> on)
       transport(flags.transport),
       world(std::move(on)),
       flags_(flags) {
+  if (transport == "nccl") {
+    if (const NcclStatus status = nccl_status(); !status.found)
+      fail_environment(fmt::format("--transport nccl: {}", status.problem));
+  }
   if (engine == "cuda") {
-    device = usable_cuda_device(flags.device);
-    device_engine = make_cuda_engine({.device = flags.device});
+    device = usable_cuda_device(flags.device, has_processes() ? world->rank_here() : 0);
+    device_engine = make_cuda_engine({.device = device->index});
   } else if (engine != "cpu") {
     fail_environment(fmt::format("--engine {0}: this build has no {0} engine; engines here: cpu{1}", engine,
                                  cuda_status().built ? ", cuda" : ""));
-  }
-  if (has_processes() && device_engine && !world->transport().reaches(device_engine->device().space)) {
-    throw Error(ErrorCode::refused,
-                fmt::format("--engine {} --transport {}: this transport moves host memory; --engine cpu, or "
-                            "--transport local",
-                            engine, transport));
   }
   isa = choose<Isa>(
       flags.isa,
@@ -133,6 +143,15 @@ Compute::Compute(const ComputeFlags& flags, std::shared_ptr<const World> on)
   overlap = choose<Overlap>(flags.overlap, {{"auto", Overlap::automatic}, {"off", Overlap::off}});
 }
 
+void Compute::join() {
+  if (transport != "nccl") return;
+  samebits::transport::nccl::make_current(device->index, MemorySpace::cuda);
+  NcclOptions options;
+  options.bootstrap = world->transport();
+  if (flags_.timeout) options.timeout_seconds = *flags_.timeout;
+  nccl = nccl_transport(options);
+}
+
 std::shared_ptr<engine::Engine> Compute::make_engine(int engine_threads) const {
   return device_engine ? device_engine : make_cpu_engine({.threads = engine_threads, .isa = isa});
 }
@@ -150,8 +169,9 @@ std::string Compute::engine_text() const {
 
 std::string Compute::transport_text() const {
   if (!has_processes()) return transport;
-  return fmt::format("{} ({}, {} process{})", transport, world->library(), world->size(),
-                     world->size() == 1 ? "" : "es");
+  return fmt::format("{} ({}{}, {} process{})", transport,
+                     transport == "nccl" ? nccl_status().version + " over " : "", world->library(),
+                     world->size(), world->size() == 1 ? "" : "es");
 }
 
 TokenShards Compute::shards(std::int64_t tokens, int cp) const {
@@ -188,9 +208,11 @@ std::vector<AgreedField> Compute::agreed() const {
 
 int run_verb(const ComputeFlags& flags, const std::function<int(const Compute&)>& body) {
   const auto world = make_world(flags);
+  std::optional<Compute> compute;  // communicators go when every rank has come to its end
   return world->run([&] {
-    std::optional<Compute> compute;
     world->together([&] { compute.emplace(flags, world); });
+    agree(*world, {{"--engine", flags.engine}, {"--transport", flags.transport}});
+    compute->join();
     return body(*compute);
   });
 }

@@ -20,8 +20,8 @@ struct ComputeFlags {
   std::string contract = "bf16-tree-v1";
   std::string engine = "cpu";
   std::string transport = "local";
-  std::optional<double> timeout;  // seconds; of the mpi transport
-  int device = 0;
+  std::optional<double> timeout;  // seconds; where ranks are processes
+  std::optional<int> device;      // none: the processes of a machine take one after the other
   std::string isa = "auto";
   int threads = 0;  // 0: as many as the process may run on
   std::string down = "auto";
@@ -53,10 +53,14 @@ struct Compute {
   std::optional<CudaDevice> device;               // of the cuda engine
   std::shared_ptr<engine::Engine> device_engine;  // for all ranks; null: the cpu engine, one a rank
   std::shared_ptr<const World> world;             // of one process where ranks are threads
+  std::shared_ptr<Transport> nccl;                // between the processes of the world; null: not wanted
 
-  // Throws for an engine that is not built in or a device that is not there (environment), and for
-  // instructions this processor lacks or a device that the transport does not reach (refused).
+  // Throws for an engine or a library that is not there (environment), and for instructions that this
+  // processor lacks (refused). Without what `join` makes.
   explicit Compute(const ComputeFlags& flags, std::shared_ptr<const World> on = std::make_shared<World>());
+
+  // Collective: makes `nccl` where the flags want it.
+  void join();
 
   bool has_processes() const { return transport != "local"; }  // ranks are processes
   std::shared_ptr<engine::Engine> make_engine(int engine_threads) const;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "io/output_file.hpp"
+#include "samebits/transport.hpp"
 #include "shared/machine.hpp"
 #include "shared/version.hpp"
 
@@ -78,6 +79,10 @@ Json environment_json(const Compute& compute) {
   environment["transport"] = compute.transport;
   if (compute.has_processes())
     environment["mpi"] = {{"library", compute.world->library()}, {"processes", compute.world->size()}};
+  if (compute.nccl) {
+    const NcclStatus nccl = nccl_status();
+    environment["nccl"] = {{"library", nccl.library}, {"version", nccl.version}};
+  }
   environment["isa"] = compute.device ? Json(nullptr) : Json(compute.isa_name);
   environment["threads"] = compute.threads;
   environment["device"] = nullptr;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "bench/bench_layout.hpp"
 #include "bench/blas_block.hpp"
@@ -18,6 +19,7 @@
 #include "shared/progress.hpp"
 #include "shared/report.hpp"
 #include "shared/shapes.hpp"
+#include "shared/version.hpp"
 #include "verbs/verbs.hpp"
 
 namespace samebits::tools {
@@ -103,10 +105,36 @@ BenchRow time_row(const Compute& compute, const BlockCase& block, const BenchRun
   return bench_row(block.shape, run, block.tokens, bench_layout(compute, block, run, baseline));
 }
 
-// The block on the CPU, in turn with OpenBLAS.
-void time_host(const Flags& flags, const Compute& compute, const Plans& plans, BlockCase block,
-               BenchResult& result, Progress& progress) {
+// each(run, block with the first of the tokens) for every row, in the order of the table.
+template <class Each>
+void for_each_row(const Flags& flags, const Plans& plans, BlockCase block, const Each& each) {
   const ConstView x = block.x, dy = block.dy;
+  for (const Direction direction : plans.directions) {
+    for (const Layout& layout : plans.layouts) {
+      for (const std::int64_t tokens : plans.tokens) {
+        block.tokens = tokens;
+        block.x = x.slice_rows(0, tokens);
+        block.dy = dy.slice_rows(0, tokens);
+        try {
+          each(BenchRun{layout, direction, flags.repeats_or(7)}, block);
+        } catch (const LayoutRefused& refusal) {
+          refuse_by_name(layout, refusal);
+        }
+      }
+    }
+  }
+}
+
+// The other processes' part.
+void join_host(const Flags& flags, const Compute& compute, const Plans& plans, const BlockCase& block) {
+  for_each_row(flags, plans, block, [&](const BenchRun& run, const BlockCase& rows) {
+    if (run.layout.ranks() > 1) bench_layout(compute, rows, run, {});
+  });
+}
+
+// The block on the CPU, in turn with OpenBLAS.
+void time_host(const Flags& flags, const Compute& compute, const Plans& plans, const BlockCase& block,
+               BenchResult& result, Progress& progress) {
   const auto blas = flags.no_baseline ? nullptr : load_baseline(block, compute.threads, result);
   std::optional<BlasBlock> blas_block;
   if (blas) blas_block.emplace(*blas, block, plans.directions.back() == Direction::both, compute.threads);
@@ -115,18 +143,13 @@ void time_host(const Flags& flags, const Compute& compute, const Plans& plans, B
   result.ceiling.flops_are = "f32 multiply-adds in registers";
   result.ceiling.flops = measure_peak_flops(compute.threads);
   result.ceiling.read_bandwidth = measure_read_bandwidth({block.gate, block.up, block.down}, compute.threads);
-  for (const Direction direction : plans.directions) {
-    for (const Layout& layout : plans.layouts) {
-      for (const std::int64_t tokens : plans.tokens) {
-        progress.step(fmt::format("{} {} tokens, {}", name_of(direction), tokens, name_of(layout)));
-        block.tokens = tokens;
-        block.x = x.slice_rows(0, tokens);
-        block.dy = dy.slice_rows(0, tokens);
-        const BenchRun run{layout, direction, flags.repeats_or(7)};
-        result.rows.push_back(time_row(compute, block, run, blas_block ? &*blas_block : nullptr));
-      }
-    }
-  }
+  for_each_row(flags, plans, block, [&](const BenchRun& run, const BlockCase& rows) {
+    progress.step(fmt::format("{} {} tokens, {}", name_of(run.direction), rows.tokens, name_of(run.layout)));
+    result.rows.push_back(time_row(compute, rows, run, blas_block ? &*blas_block : nullptr));
+  });
+  if (compute.has_processes())
+    result.notes.emplace_back(
+        "ranks are processes: a run is as long as its slowest rank; layouts of several have no baseline");
 }
 
 // The block on a device, in turn with its vendor's library.
@@ -152,20 +175,47 @@ void time_device(const Flags& flags, const Compute& compute, const Plans& plans,
   result.notes = bench->notes();
 }
 
-int bench(const Flags& flags, const Compute& compute) {
-  BenchResult result;
-  result.shape = parse_shape(flags.shape);
-  const Shape shape = result.shape.shape;
-  const Plans plans = plans_of(flags, shape);
-  ReportFile report_file(flags.json);
+std::vector<AgreedField> agreed_fields(const Flags& flags, const Compute& compute, const Shape& shape) {
+  std::vector<AgreedField> fields = {{"the verb", "bench"},
+                                     {"version", kVersion},
+                                     {"shape", fmt::format("{}x{}", shape.hidden, shape.intermediate)},
+                                     {"tokens", flags.tokens},
+                                     {"direction", flags.direction},
+                                     {"layouts", flags.layouts},
+                                     {"repeats", fmt::format("{}", flags.repeats)}};
+  for (AgreedField& field : compute.agreed()) fields.push_back(std::move(field));
+  return fields;
+}
 
-  std::optional<Progress> progress(std::in_place, plans.rows() + 2);
-  progress->step("inputs");
+int bench(const Flags& flags, const Compute& compute) {
+  const World& world = *compute.world;
+  BenchResult result;
+  Plans plans;
+  std::optional<ReportFile> report_file;
+  world.together([&] {
+    result.shape = parse_shape(flags.shape);
+    plans = plans_of(flags, result.shape.shape);
+    for (const Layout& layout : plans.layouts) check_ranks(compute, layout);
+    report_file.emplace(world.first() ? flags.json : std::string{});
+  });
+  const Shape shape = result.shape.shape;
+  agree(world, agreed_fields(flags, compute, shape));
+
+  std::optional<Progress> progress;
+  if (world.first()) {
+    progress.emplace(plans.rows() + 2);
+    progress->step("inputs");
+  }
+  const int threads = compute.threads_of_process();
   const std::int64_t most_tokens = *std::max_element(plans.tokens.begin(), plans.tokens.end());
-  const LayerWeights weights = seeded_weights(shape, 0, compute.threads);
-  const HostTensor x = seeded_tokens(SeededTensor::x, shape, most_tokens, 0, compute.threads);
-  const HostTensor dy = seeded_tokens(SeededTensor::dy, shape, most_tokens, 0, compute.threads);
+  const LayerWeights weights = seeded_weights(shape, 0, threads);
+  const HostTensor x = seeded_tokens(SeededTensor::x, shape, most_tokens, 0, threads);
+  const HostTensor dy = seeded_tokens(SeededTensor::dy, shape, most_tokens, 0, threads);
   const BlockCase block{shape, most_tokens, x.view(), dy.view(), weights.gate, weights.up, weights.down};
+  if (!world.first()) {
+    join_host(flags, compute, plans, block);
+    return kHeld;  // what rank 0 returns counts
+  }
   if (compute.device_engine) {
     time_device(flags, compute, plans, block, result, *progress);
   } else {
@@ -173,8 +223,8 @@ int bench(const Flags& flags, const Compute& compute) {
   }
   progress.reset();
   if (flags.serve) return kHeld;
-  if (!report_file.takes_stdout()) print_bench(result, compute);
-  report_file.commit(bench_json(result, compute));
+  if (!report_file->takes_stdout()) print_bench(result, compute);
+  report_file->commit(bench_json(result, compute));
   return kHeld;
 }
 
@@ -201,9 +251,13 @@ int explain_all(const Flags& flags, const Compute& compute) {
 int run_bench(const Flags& flags) {
   if (flags.serve && (flags.compute.engine == "cpu" || !flags.json.empty()))
     fail_usage("--serve answers on stdout for an engine of a device (--engine cuda); it writes no report");
-  if (flags.compute.transport == "mpi")
-    fail_usage(
-        "--transport mpi: bench does not time ranks in processes yet; --transport local times threads");
+  if (flags.compute.transport != "local" && flags.explains)
+    fail_usage("--explain counts bytes and times nothing: without --transport");
+  if (flags.compute.transport != "local" &&
+      (flags.compute.transport != "mpi" || flags.compute.engine != "cpu"))
+    fail_usage(fmt::format(
+        "--transport {} --engine {}: bench times ranks in processes on the cpu engine and over mpi",
+        flags.compute.transport, flags.compute.engine));
   return run_verb(flags.compute, [&](const Compute& compute) {
     return flags.explains ? explain_all(flags, compute) : bench(flags, compute);
   });

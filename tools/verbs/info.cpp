@@ -65,6 +65,12 @@ std::string cuda_text(const CudaStatus& cuda) {
                      cuda.problem.empty() ? "" : ": " + cuda.problem);
 }
 
+std::string nccl_text(const NcclStatus& nccl, const CudaStatus& cuda) {
+  if (!nccl.found) return nccl.problem;
+  return fmt::format("{}, version {}{}", nccl.library, nccl.version,
+                     cuda.built ? "" : "; not built: it moves CUDA memory");
+}
+
 Json cuda_json(const CudaStatus& cuda) {
   if (!cuda.built) return nullptr;
   const auto or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
@@ -78,6 +84,7 @@ int run_info(const std::string& json_path) {
   const std::vector<std::string> isas = cpu_isas();
   const CudaStatus cuda = cuda_status();
   const MpiStatus mpi = mpi_status();
+  const NcclStatus nccl = nccl_status();
   const Json found = libraries();
   if (!report_file.takes_stdout()) {
     Table table({"samebits", kVersion}, 2);
@@ -96,7 +103,7 @@ int run_info(const std::string& json_path) {
     table.add({"transport callbacks", "built: for host programs (C++)"});
     table.add({"transport mpi", mpi.built ? fmt::format("built: {}, a process a rank", mpi.library)
                                           : std::string("not built")});
-    table.add({"transport nccl", "not built"});
+    table.add({"transport nccl", nccl_text(nccl, cuda)});
     for (const auto& [name, value] : found.items()) {
       if (value.is_string()) table.add({name, value.get<std::string>()});
     }
@@ -114,9 +121,11 @@ int run_info(const std::string& json_path) {
       {"cpu", {{"isa", isas}, {"best", best_isa_name()}}}, {"cuda", cuda_json(cuda)}, {"hip", nullptr}};
   report["devices"] = Json::array();
   for (const CudaDevice& device : cuda.devices) report["devices"].push_back(device_json(device));
-  report["transports"] = {{"local", true}, {"callbacks", true}, {"mpi", mpi.built}, {"nccl", false}};
+  report["transports"] = {
+      {"local", true}, {"callbacks", true}, {"mpi", mpi.built}, {"nccl", nccl.found && cuda.built}};
   report["libraries"] = found;
   report["libraries"]["mpi"] = mpi.built ? Json(mpi.library) : Json(nullptr);
+  report["libraries"]["nccl"] = nccl.found ? Json(nccl.version) : Json(nullptr);
   report_file.commit(report);
   return 0;
 }

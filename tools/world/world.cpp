@@ -41,6 +41,11 @@ int World::ranks_here(int ranks) const {
   return std::max(1, static_cast<int>(count));
 }
 
+int World::rank_here() const {
+  const auto mine = machines_.begin() + rank();
+  return static_cast<int>(std::count(machines_.begin(), mine, *mine));
+}
+
 std::vector<std::string> World::gather(const std::string& mine) const {
   if (size() == 1) return {mine};
   const auto ranks = static_cast<std::size_t>(size());

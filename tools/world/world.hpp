@@ -28,10 +28,13 @@ class World {
   int size() const { return transport_->size(); }
   bool first() const { return rank() == 0; }
   const std::string& library() const { return library_; }
-  Transport& transport() const { return *transport_; }
+  const std::shared_ptr<Transport>& transport() const { return transport_; }  // of host memory
 
   // Of ranks 0 .. ranks - 1, how many run on this machine; at least 1.
   int ranks_here(int ranks) const;
+
+  // This rank's place among those of this machine.
+  int rank_here() const;
 
   // Collective. What every rank says, by rank.
   std::vector<std::string> gather(const std::string& mine) const;

@@ -181,7 +181,11 @@ class Flags(CommandTest):
         self.assert_refused(["verify", "--shape", "64x208", "--batches", "0"], ["--batches 0"])
         self.assert_refused(["verify", "--shape", "64x208", "--micro-batches", "0"], ["--micro-batches 0"])
         self.assert_refused(["verify", "--timeout", "5"], ["--timeout", "mpi"])
-        self.assert_refused(["bench", "--transport", "mpi"], ["bench", "mpi"])
+        self.assert_refused(["bench", "--transport", "nccl", "--engine", "cuda"], ["bench", "nccl"])
+        self.assert_refused(["bench", "--transport", "mpi", "--engine", "cuda"], ["bench", "mpi", "cuda"])
+        self.assert_refused(["bench", "--transport", "mpi", "--explain"], ["--explain", "--transport"])
+        for verb in [["verify"], ["run", "--checkpoint", "x", "--layer", "0", "--input", "x", "--output", "y"]]:
+            self.assert_refused([*verb, "--transport", "nccl"], ["--transport nccl", "--engine cpu", "--engine cuda", "--transport mpi"])
         self.assert_refused(["verify", "--recording", "x"], ["--recording", "--checkpoint"])
 
     def test_what_this_build_or_machine_lacks_is_the_environment(self):
@@ -189,7 +193,6 @@ class Flags(CommandTest):
         self.assert_refused(["verify", "--engine", "hip"], ["hip"], code=3)
         if not self.report("info")["transports"]["mpi"]:
             self.assert_refused(["verify", "--transport", "mpi"], ["mpi"], code=3)
-        self.assert_refused(["bench", "--transport", "nccl"], ["nccl"], code=3)
 
 
 class Recordings(CommandTest):

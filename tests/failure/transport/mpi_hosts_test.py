@@ -1,4 +1,5 @@
-"""Two hosts, two ranks each, Open MPI over TCP; one host is cut off while messages flow: the ranks on both sides say whom they lost.
+"""Two hosts, two ranks each, Open MPI over TCP; one host is cut off in the middle of a backward of the block, and while plain messages
+flow: the ranks on both sides say whom they lost.
 
 usage: mpi_hosts_test.py MPI_RANKS
 The hosts are network namespaces of this machine, joined by a pair of virtual interfaces, each with a host name of its own.
@@ -73,14 +74,8 @@ def wait_for(names, folder, seconds):
     return False
 
 
-def main():
-    binary = sys.argv[1]
-    try:
-        make_hosts()
-    except (OSError, subprocess.CalledProcessError) as error:
-        print(f"skipped: no network namespaces here ({getattr(error, 'stderr', None) or error})")
-        sys.exit(77)
-    adopt_orphans()
+def cut_off(binary, what):
+    """Starts four ranks that do `what`, cuts the link once all have begun, and ends with a line where a rank does not speak as it should."""
     with tempfile.TemporaryDirectory() as folder:
         process = None
         try:
@@ -88,11 +83,11 @@ def main():
                        "--host", ",".join(f"{address}:2" for address in ADDRESSES), "--map-by", "node",
                        "--mca", "plm_rsh_agent", write_agent(folder), "--mca", "btl", "tcp,self",
                        "--mca", "btl_tcp_if_include", "10.213.7.0/24", "--mca", "oob_tcp_if_include", "10.213.7.0/24",
-                       "--mca", "mpi_yield_when_idle", "1", binary, folder, str(TIMEOUT), "goes-on"]
+                       "--mca", "mpi_yield_when_idle", "1", binary, folder, str(TIMEOUT), what]
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
             if not wait_for({f"begun.{r}" for r in range(4)}, folder, PATIENCE):
                 os.killpg(process.pid, signal.SIGKILL)
-                sys.exit(f"FAILED: the ranks did not begin: {sorted(os.listdir(folder))}\n{process.communicate()[0]}")
+                sys.exit(f"FAILED: {what}: the ranks did not begin: {sorted(os.listdir(folder))}\n{process.communicate()[0]}")
             ip("-n", HOSTS[0], "link", "set", "sbveth0", "down")
             begun = time.monotonic()
             spoke = wait_for({str(r) for r in range(4)}, folder, PATIENCE)
@@ -103,13 +98,13 @@ def main():
                 path = os.path.join(folder, str(r))
                 results[r] = open(path).read().strip() if os.path.exists(path) else "nothing"
             if not spoke:
-                sys.exit(f"FAILED: after {seconds:.1f} s ranks say {results}")
+                sys.exit(f"FAILED: {what}: after {seconds:.1f} s ranks say {results}")
             for r, text in results.items():
                 # Ranks alternate between the hosts; a rank loses one of the other host.
                 other = [q for q in range(4) if q % 2 != r % 2]
                 if not text.startswith("3 ") or not any(f"rank {q} (" in text for q in other):
-                    sys.exit(f"FAILED: rank {r} ends with: {text}")
-            print(f"cut off: all four ranks spoke after {seconds:.1f} s: {results[0]}")
+                    sys.exit(f"FAILED: {what}: rank {r} ends with: {text}")
+            print(f"{what}, cut off: all four ranks spoke after {seconds:.1f} s: {results[0]}")
         finally:
             subprocess.run(["pkill", "-KILL", "-f", folder], check=False)
             if process is not None:
@@ -119,6 +114,20 @@ def main():
                     pass
                 process.communicate()
             reap()
+
+
+def main():
+    binary = sys.argv[1]
+    adopt_orphans()
+    for what in ("backward", "goes-on"):
+        try:
+            make_hosts()
+        except (OSError, subprocess.CalledProcessError) as error:
+            print(f"skipped: no network namespaces here ({getattr(error, 'stderr', None) or error})")
+            sys.exit(77)
+        try:
+            cut_off(binary, what)
+        finally:
             for host in HOSTS:
                 ip("netns", "del", host, check=False)
     print("ok")

@@ -11,6 +11,8 @@
 //   gives-up    RANK aborts with a reason
 //   disagrees   RANK expects one byte more of everybody
 //   goes-on     messages for a minute; FOLDER/begun.RANK says that they flow
+//   backward    the block's backward on tp2+cp2, four ranks, again and again for a minute; FOLDER/begun.RANK
+//               says that the first is done
 #include <signal.h>
 #include <unistd.h>
 
@@ -27,6 +29,7 @@
 
 #include "samebits/error.hpp"
 #include "samebits/transport.hpp"
+#include "support/rank_block.hpp"
 
 namespace {
 
@@ -90,18 +93,34 @@ void moves(Transport& world) {
   }
 }
 
-void goes_on(Transport& world, const std::string& folder) {
+// each(round) for a minute. The round that `begins` is written down once it is done.
+template <class Each>
+void go_on(const Transport& world, const std::string& folder, std::size_t begins, const Each& each) {
   const auto begun = std::chrono::steady_clock::now();
   for (std::size_t round = 0; std::chrono::steady_clock::now() - begun < std::chrono::minutes(1); ++round) {
-    exchange(world, round, 100000);
-    if (round == 20) std::ofstream(folder + "/begun." + std::to_string(world.rank())) << "\n";
+    each(round);
+    if (round == begins) std::ofstream(folder + "/begun." + std::to_string(world.rank())) << "\n";
   }
 }
 
-void play(Transport& world, const std::string& folder, const std::string& what, bool is_the_one,
-          double timeout) {
+void backward(const std::shared_ptr<Transport>& world, const std::string& folder) {
+  test::RankBlock block(parse_layout("tp2+cp2"), world);
+  block.forward();
+  std::vector<std::uint16_t> first;
+  go_on(*world, folder, 0, [&](std::size_t) {
+    block.backward();
+    if (first.empty()) first = block.results();
+    require(block.results() == first, "a backward left other bits than the first");
+  });
+}
+
+void play(const std::shared_ptr<Transport>& shared, const std::string& folder, const std::string& what,
+          bool is_the_one, double timeout) {
+  Transport& world = *shared;
   if (what == "moves") return moves(world);
-  if (what == "goes-on") return goes_on(world, folder);
+  if (what == "goes-on")
+    return go_on(world, folder, 20, [&](std::size_t round) { exchange(world, round, 100000); });
+  if (what == "backward") return backward(shared, folder);
   exchange(world, 1, 100000);
   if (is_the_one) {
     if (what == "dies") kill(getpid(), SIGKILL);
@@ -132,7 +151,7 @@ int main(int argc, char** argv) {
   try {
     world = mpi_transport({.timeout_seconds = timeout});
     rank = world->rank();
-    play(*world, folder, what, argc > 4 && rank == std::atoi(argv[4]), timeout);
+    play(world, folder, what, argc > 4 && rank == std::atoi(argv[4]), timeout);
   } catch (const Error& error) {
     code = error.code() == ErrorCode::disagreement ? 2 : 3;
     message = error.what();

@@ -22,7 +22,7 @@
 
 #include "samebits/error.hpp"
 #include "samebits/transport.hpp"
-#include "support/nccl_block.hpp"
+#include "support/rank_block.hpp"
 
 namespace {
 

@@ -97,5 +97,33 @@ class Run(CommandTest):
             self.assertEqual({one["status"] for one in compared["tensors"]}, {"equal"})
 
 
+class Bench(CommandTest):
+    FLAGS = ["bench", "--transport", "mpi", "--shape", "64x208", "--repeats", 3]
+
+    def test_a_row_for_every_layout(self):
+        layouts = ["tp1", "tp2", "tp2+cp2+sp"]  # of five processes one or more are idle
+        returned, out, lines = mpirun.run((5, [*self.FLAGS, "--tokens", "1,9", "--direction", "all", "--layouts", ",".join(layouts),
+                                               "--json", self.path("report")]))
+        self.assertEqual((returned, lines), (0, []), out)
+        self.assertEqual(out.count("slowest rank"), 1)  # rank 0 alone prints
+        with open(self.path("report"), encoding="utf-8") as file:
+            report = json.load(file)
+        self.assertEqual([(row["direction"], row["layout"], row["tokens"]) for row in report["rows"]],
+                         [(direction, layout, tokens) for direction in ["forward", "both"] for layout in layouts for tokens in [1, 9]])
+        self.assertEqual(report["environment"]["mpi"]["processes"], 5)
+        for row in report["rows"]:
+            self.assertGreater(row["ours_us"]["min"], 0)
+            if row["layout"] != "tp1":
+                self.assertIsNone(row["baseline_us"])
+
+    def test_refusals(self):
+        for flags, words in [(["--layouts", "tp2,tp4"], ["tp4", "mpirun -np 4"]),
+                             (["--layouts", "tp2", "--contract", "hf-sm90-v1", "--down", "columns"], ["columns"])]:
+            returned, out, lines = mpirun.run((3, [*self.FLAGS, "--tokens", 9, *flags]))
+            self.assertEqual((returned, out, len(lines)), (2, "", 3), lines)
+            for word in words:
+                self.assertIn(word, lines[0])
+
+
 if __name__ == "__main__":
     command.main()

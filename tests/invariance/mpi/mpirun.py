@@ -10,12 +10,12 @@ ENVIRONMENT = {"OMPI_MCA_btl": "self,vader", "OMPI_MCA_btl_vader_single_copy_mec
                "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_orte_abort_on_non_zero_status": "1"}
 
 
-def start(*groups):
-    """The processes of (how many, arguments) groups, one world; ranks count on through the groups."""
+def start(*groups, **environment):
+    """The processes of (how many, arguments) groups, one world; ranks count on through the groups. `environment` is added to ours."""
     line = list(MPIRUN)
     for number, (count, arguments) in enumerate(groups):
         line += [":"] * (number > 0) + ["-np", str(count), command.COMMAND, *map(str, arguments)]
-    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **ENVIRONMENT})
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **ENVIRONMENT, **environment})
 
 
 def finish(process, timeout=120):
@@ -28,5 +28,5 @@ def finish(process, timeout=120):
     return process.returncode, out, [line for line in err.splitlines() if line.startswith("samebits: ")]
 
 
-def run(*groups, timeout=120):
-    return finish(start(*groups), timeout)
+def run(*groups, timeout=120, **environment):
+    return finish(start(*groups, **environment), timeout)

@@ -99,5 +99,35 @@ TEST(ProcessRun, InferenceAlone) {
   EXPECT_EQ(count_differing(std::as_const(out).view(kOutput), exact.view(kOutput)), 0);
 }
 
+// The stand-in moves host memory, so the cpu engine's plans can exchange over it.
+TEST(ProcessRun, PlansExchangeOverNcclAndResultsTravelOverTheWorld) {
+  const SmallBlock small({64, 208}, 13, DType::bf16);
+  const Compute local({});
+  const BlockTensors exact = small.run(local);
+  for (const char* name : {"tp2", "tp2+cp2+sp"}) {
+    SCOPED_TRACE(name);
+    const LayoutRun run{.layout = parse_layout(name), .exact = &exact};
+    BlockTensors out(small.block().shape, small.block().tokens, DType::bf16);
+    run_local(4, [&](int rank, std::shared_ptr<Transport> transport) {
+      NcclOptions options;
+      options.bootstrap = transport;
+      options.library = SAMEBITS_NCCL_STAND_IN;
+      options.space = MemorySpace::host;
+      const auto moved = std::make_shared<Moved>();
+      Compute compute = compute_on(std::move(transport), {});
+      compute.nccl = counting_transport(nccl_transport(options), moved);
+      if (rank == 0) {
+        const LayoutOutcome made = run_layout(compute, small.block(), run, out);
+        EXPECT_EQ(made.differing, PerTensor<std::int64_t>{});
+        EXPECT_GT(made.compared[kDownGradient], 0);
+      } else {
+        join_layout(compute, small.block(), run);
+      }
+      EXPECT_EQ(moved->sent > 0, rank < run.layout.ranks());
+    });
+    EXPECT_EQ(digests_of(out, 1), digests_of(exact, 1));
+  }
+}
+
 }  // namespace
 }  // namespace samebits::tools

@@ -37,6 +37,7 @@ TEST(World, CountsTheRanksOfThisMachine) {
   play([](const World& world) {
     EXPECT_EQ(world.ranks_here(2), 2);
     EXPECT_EQ(world.ranks_here(kRanks), kRanks);
+    EXPECT_EQ(world.rank_here(), world.rank());
     return 0;
   });
 }

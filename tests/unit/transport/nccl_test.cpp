@@ -13,7 +13,7 @@
 
 #include "samebits/error.hpp"
 #include "samebits/transport.hpp"
-#include "support/nccl_block.hpp"
+#include "support/rank_block.hpp"
 #include "transport/nccl_library.hpp"
 
 namespace samebits::test {

@@ -1,10 +1,10 @@
-#include "support/nccl_block.hpp"
+#include "support/rank_block.hpp"
 
 #include <numeric>
 #include <random>
+#include <utility>
 
 #include "samebits/error.hpp"
-#include "samebits/plan.hpp"
 #include "samebits/seeded.hpp"
 
 namespace samebits::test {
@@ -21,6 +21,17 @@ std::vector<std::uint16_t> seeded(SeededTensor tensor, std::int64_t rows, std::i
   slice.row_length = cols;
   fill_seeded(host_view(out.data(), rows, cols), slice);
   return out;
+}
+
+PlanOptions options_of(const Layout& layout, std::shared_ptr<Transport> transport) {
+  PlanOptions options;
+  options.contract = parse_contract("f32-tree-v1");
+  options.shape = kShape;
+  options.max_tokens = options.max_rank_tokens = kTokens;
+  options.layout = layout;
+  options.engine = make_cpu_engine({1, Isa::automatic});
+  options.transport = std::move(transport);
+  return options;
 }
 
 // The rows that a rank holds: its context rank's, or its slice of them under sequence parallelism.
@@ -61,26 +72,15 @@ void check_gather(Transport& transport, std::size_t round, const std::vector<std
 
 }  // namespace
 
-std::vector<std::uint16_t> rank_results(const Layout& layout, std::shared_ptr<Transport> transport) {
+RankBlock::RankBlock(const Layout& layout, std::shared_ptr<Transport> transport)
+    : plan_(options_of(layout, std::move(transport))),
+      shards_(TokenShards::zigzag(kTokens, layout.cp)),
+      gate_(seeded(SeededTensor::gate, kShape.intermediate, kShape.hidden)),
+      up_(seeded(SeededTensor::up, kShape.intermediate, kShape.hidden)),
+      down_(seeded(SeededTensor::down, kShape.hidden, kShape.intermediate)) {
   const std::int64_t H = kShape.hidden, I = kShape.intermediate;
-  const std::vector<std::uint16_t> x = seeded(SeededTensor::x, kTokens, H),
-                                   dy = seeded(SeededTensor::dy, kTokens, H),
-                                   gate = seeded(SeededTensor::gate, I, H),
-                                   up = seeded(SeededTensor::up, I, H),
-                                   down = seeded(SeededTensor::down, H, I);
-  PlanOptions options;
-  options.contract = parse_contract("f32-tree-v1");
-  options.shape = kShape;
-  options.max_tokens = options.max_rank_tokens = kTokens;
-  options.layout = layout;
-  options.engine = make_cpu_engine({1, Isa::automatic});
-  options.transport = std::move(transport);
-  Plan plan(options);
-
-  const TokenShards shards = TokenShards::zigzag(kTokens, layout.cp);
-  const RankShard& shard = plan.shard();
-  const std::vector<std::int64_t> rows = rows_of(layout, shard, shards);
-  const auto count = static_cast<std::int64_t>(rows.size()), held = shard.intermediate.length();
+  const std::vector<std::int64_t> rows = rows_of(layout, plan_.shard(), shards_);
+  const auto count = static_cast<std::int64_t>(rows.size()), held = plan_.shard().intermediate.length();
   const auto mine = [&](const std::vector<std::uint16_t>& whole) {
     std::vector<std::uint16_t> part;
     for (const std::int64_t row : rows)
@@ -90,28 +90,31 @@ std::vector<std::uint16_t> rank_results(const Layout& layout, std::shared_ptr<Tr
   const auto operand = [](const std::vector<std::uint16_t>& data, std::int64_t r, std::int64_t c) {
     return host_view(static_cast<const void*>(data.data()), r, c);
   };
-  const std::vector<std::uint16_t> my_x = mine(x), my_dy = mine(dy);
+  x_ = mine(seeded(SeededTensor::x, kTokens, H));
+  dy_ = mine(seeded(SeededTensor::dy, kTokens, H));
   const auto activations = static_cast<std::size_t>(count * H), weights = static_cast<std::size_t>(held * H);
-  std::vector<std::uint16_t> results(2 * activations + 3 * weights);
-  std::uint16_t* const at = results.data();
+  results_.resize(2 * activations + 3 * weights);
+  std::uint16_t* const at = results_.data();
 
-  ForwardArgs forward;
-  forward.x = operand(my_x, count, H);
-  forward.shards = &shards;
-  forward.y = host_view(at, count, H);
-  forward.weights = plan.slice(operand(gate, I, H), operand(up, I, H), operand(down, H, I));
-  plan.forward(forward);
-  BackwardArgs backward;
-  backward.x = forward.x;
-  backward.dy = operand(my_dy, count, H);
-  backward.weights = forward.weights;
-  backward.shards = &shards;
-  backward.dx = host_view(at + activations, count, H);
-  backward.d_gate = host_view(at + 2 * activations, held, H);
-  backward.d_up = host_view(at + 2 * activations + weights, held, H);
-  backward.d_down = host_view(at + 2 * activations + 2 * weights, H, held);
-  plan.backward(backward);
-  return results;
+  forward_.x = operand(x_, count, H);
+  forward_.shards = &shards_;
+  forward_.y = host_view(at, count, H);
+  forward_.weights = plan_.slice(operand(gate_, I, H), operand(up_, I, H), operand(down_, H, I));
+  backward_.x = forward_.x;
+  backward_.dy = operand(dy_, count, H);
+  backward_.weights = forward_.weights;
+  backward_.shards = &shards_;
+  backward_.dx = host_view(at + activations, count, H);
+  backward_.d_gate = host_view(at + 2 * activations, held, H);
+  backward_.d_up = host_view(at + 2 * activations + weights, held, H);
+  backward_.d_down = host_view(at + 2 * activations + 2 * weights, H, held);
+}
+
+std::vector<std::uint16_t> rank_results(const Layout& layout, std::shared_ptr<Transport> transport) {
+  RankBlock block(layout, std::move(transport));
+  block.forward();
+  block.backward();
+  return block.results();
 }
 
 std::vector<std::vector<std::uint16_t>> local_results(const Layout& layout) {

@@ -52,7 +52,7 @@ class GradientAccumulator {
   // Collective. Writes the sums and is empty again. Throws Error(invalid_argument) where tokens are missing.
   SAMEBITS_API void finish(const Gradients& out, Queue queue = {});
 
-  // Forgets what was added.
+  // Forgets what was added; after a backward that failed while it added, nothing else is possible.
   SAMEBITS_API void clear();
 
   SAMEBITS_API std::int64_t tokens() const;  // added so far, on all ranks

@@ -103,11 +103,18 @@ Accumulation::Accumulation(const AccumulatorOptions& options, const PlanOptions&
 
 void Accumulation::clear() {
   taken_ = 0;
+  half_added_ = false;
   nodes_.clear();
   std::fill(holders_.begin(), holders_.end(), Holder{});
 }
 
+// Nodes are merged where they lie: what a call has begun to add cannot be taken back.
+void Accumulation::require_whole() const {
+  if (half_added_) refuse("a call that failed has left the sum half added to: clear it and begin again");
+}
+
 void Accumulation::begin(std::span<const TokenPlaces> places, TokenReduction& reduction) {
+  require_whole();
   finishes_ = false;
   list_runs(places, runs_);
   next_ = holders_;
@@ -144,7 +151,7 @@ void Accumulation::settle_holder(int number) {
           interval.begin, sends_covers() ? fmt::format(" by context rank {}", number) : std::string(),
           holder.leaf.length() > 0 ? holder.leaf.begin : stretch.leaves_begin, expected,
           sends_covers() ? "cut between leaves where another rank goes on, or gather the tokens"
-                      : "tokens of a leaf are added in their order"));
+                         : "tokens of a leaf are added in their order"));
     }
     if (stretch.resumes && (interval.begin - stretch.leaves_begin) % tree_.granule != 0) {
       refuse(fmt::format(
@@ -261,6 +268,7 @@ void Accumulation::list_inputs(const Sum& sum, std::int64_t number,
 
 void Accumulation::add(Which which, const ConstView& left, const ConstView& right, engine::Block& block,
                        Queue queue) {
+  half_added_ = true;
   const Sum& sum = sums_[which];
   const TokenPlaces& held = lists_[static_cast<std::size_t>(sends_covers() ? ranks_.cp_rank : 0)];
   for (std::int64_t number = 0; number < strips(sum); ++number) {
@@ -287,12 +295,14 @@ void Accumulation::add(Which which, const ConstView& left, const ConstView& righ
 }
 
 void Accumulation::commit() {
+  half_added_ = false;
   nodes_.commit();
   holders_ = next_;
   taken_ = next_taken_;
 }
 
 void Accumulation::begin_finish() {
+  require_whole();
   finishes_ = true;
   if (options_.tokens >= 0 && taken_ != options_.tokens) {
     refuse(fmt::format("{} tokens were added of the {} that were announced", taken_, options_.tokens));

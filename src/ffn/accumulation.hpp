@@ -57,6 +57,7 @@ class Accumulation {
   std::int64_t strip_rows(const Sum& sum) const;
   std::int64_t strips(const Sum& sum) const;
   Interval strip(const Sum& sum, std::int64_t number, int rank) const;
+  void require_whole() const;
   void settle_holder(int holder);
   void list_added(const numerics::AxisTree& tree);
   std::int64_t nodes_a_row() const;
@@ -77,6 +78,7 @@ class Accumulation {
   std::size_t node_bytes_;
   numerics::AxisTree tree_{};
   std::int64_t taken_ = 0;
+  bool half_added_ = false;  // a call began to add and has not come to its end
   HeldNodes nodes_;
   std::vector<Holder> holders_;
   std::array<Sum, kGradients> sums_;

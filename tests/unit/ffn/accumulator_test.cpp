@@ -7,6 +7,7 @@
 
 #include "samebits/error.hpp"
 #include "support/equality.hpp"
+#include "support/failing.hpp"
 #include "support/message_of.hpp"
 #include "support/small_plan.hpp"
 
@@ -130,6 +131,55 @@ TEST(Accumulator, RefusesWhatIsNotItsOwn) {
   expect_says(
       message_of(ErrorCode::invalid_argument, [&] { GradientAccumulator sum(plan, {.max_tokens = 8}); }),
       "backward");
+}
+
+// Whichever stage of an adding backward fails: the sum says so until it is cleared, or is as it was.
+TEST(Accumulator, AHalfAddedSumIsNotGoneOnWith) {
+  int half_added = 0, untouched = 0;
+  for (int failing = 1; failing < 40; ++failing) {
+    PlanOptions options = SmallPlan::make_options(64, "f32-tree-v1,T=block:16", {24, 48});
+    options.engine = std::make_shared<FailingEngine>(failing);
+    Plan plan(options);
+    GradientAccumulator sum(plan, {.max_tokens = 256});
+    SmallPlan data(64, "f32-tree-v1,T=block:16");
+    std::vector<std::uint16_t> whole;
+    const auto add = [&] {
+      plan.forward(data.forward(40));
+      BackwardArgs args = data.backward(40);
+      args.d_gate = args.d_up = args.d_down = {};
+      args.accumulate = &sum;
+      plan.backward(args);
+    };
+    const auto finish = [&] {
+      const BackwardArgs args = data.backward(1);
+      sum.finish({args.d_gate, args.d_up, args.d_down});
+      return data.d_gate;
+    };
+    bool failed = false;
+    try {
+      add();
+    } catch (const Error& error) {
+      ASSERT_EQ(error.code(), ErrorCode::out_of_memory);
+      failed = true;
+    }
+    if (!failed) break;
+    EXPECT_EQ(sum.tokens(), 0);
+    try {
+      add();
+      ++untouched;
+    } catch (const Error& error) {
+      expect_says(error.what(), "clear it");
+      EXPECT_THROW(finish(), Error);
+      ++half_added;
+      sum.clear();
+      add();
+    }
+    Stream right("f32-tree-v1,T=block:16");
+    right.add(40);
+    expect_same_bits("d_gate", finish(), right.finished(), 48, 24);
+  }
+  EXPECT_GT(half_added, 3);
+  EXPECT_GT(untouched, 1);
 }
 
 // Between ranks a leaf may not be cut unless tokens are gathered; the message says so.

@@ -58,7 +58,7 @@ class Accumulation {
   std::int64_t strips(const Sum& sum) const;
   Interval strip(const Sum& sum, std::int64_t number, int rank) const;
   void require_whole() const;
-  void settle_holder(int holder);
+  void settle_holder(int number);
   void list_added(const numerics::AxisTree& tree);
   std::int64_t nodes_a_row() const;
   engine::OpenLeaf open_rows(const Sum& sum, std::int64_t row) const;

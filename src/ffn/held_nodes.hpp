@@ -46,7 +46,7 @@ class HeldNodes {
     Interval at;
     int slot = -1;
   };
-  int slot_for(std::span<const Input> inputs);
+  int slot_for(std::span<const Input> from);
 
   std::vector<Node> held_;  // ascending, no two of them the parts of one node
   std::vector<bool> taken_;

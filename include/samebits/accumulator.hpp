@@ -43,7 +43,8 @@ struct Gradients {
 class GradientAccumulator {
  public:
   // Collective. Of a plan made with backward, which must outlive it. Throws Error(invalid_argument) where the
-  // contract's token tree needs the number of tokens and it is not given.
+  // contract's token tree needs the number of tokens and it is not given, Error(disagreement) where ranks
+  // were given different options.
   SAMEBITS_API GradientAccumulator(Plan& plan, const AccumulatorOptions& options);
   SAMEBITS_API ~GradientAccumulator();
   SAMEBITS_API GradientAccumulator(GradientAccumulator&&) noexcept;

@@ -75,10 +75,11 @@ class Accumulation {
   ExchangeLane& exchanges_;
   Workspace workspace_;
   bool gathers_ = true;
-  std::size_t node_bytes_;
+  std::size_t node_bytes_, budget_;
   numerics::AxisTree tree_{};
   std::int64_t taken_ = 0;
   bool half_added_ = false;  // a call began to add and has not come to its end
+  int slots_;                // nodes that memory is kept for
   HeldNodes nodes_;
   std::vector<Holder> holders_;
   std::array<Sum, kGradients> sums_;

@@ -57,7 +57,8 @@ class HeldNodes {
   std::vector<bool> planned_taken_;
 };
 
-// The most nodes that a sum holds while it grows from 0 to `tokens`.
+// The most nodes that a sum holds while it grows from 0 to `tokens`, which is the tree's length, or a tree of
+// one leaf or of blocks has no end.
 int most_held(const numerics::AxisTree& tree, std::int64_t tokens);
 
 }  // namespace samebits::ffn

@@ -100,6 +100,7 @@ void play_rank(const Accumulated& plan_of, const BlockInputs& in, const BlockOut
   options.transport = std::move(transport);
   options.down = run.down;
   options.ranks_per_node = run.ranks_per_node;
+  options.gradient_bytes = run.gradient_bytes;
   Plan plan(options);
   GradientAccumulator sum(plan, plan_of.options);
 
@@ -257,6 +258,10 @@ Round random_round(Random& random, EngineKind engine) {
   const std::int64_t tokens = uniform(random, 0, 5) == 0 ? uniform(random, 0, 3) : uniform(random, 4, 150);
   const BlockInputs in = random_inputs(random, kAllValues[uniform(random, 0, 5)],
                                        {uniform(random, 1, 40), uniform(random, 3, 60)}, tokens);
+  // Strips of a few rows, half of the time: room for many nodes of some rows.
+  const std::int64_t widest = std::max(in.shape.hidden, in.shape.intermediate);
+  if (uniform(random, 0, 1) == 0)
+    run.gradient_bytes = static_cast<std::size_t>(widest * run.layout.cp * 4 * uniform(random, 60, 200));
   const int parts = static_cast<int>(uniform(random, 1, 6));
   const auto cp = static_cast<std::size_t>(run.layout.cp);
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <utility>
 
 #include "samebits/error.hpp"
@@ -204,6 +205,35 @@ TEST(Accumulator, RanksThatCutInsideALeafAreToldWhatToDo) {
   });
   expect_says(message, "cut between leaves");
   expect_says(message, "gather the tokens");
+}
+
+// Numbers that no machine has memory for are refused at once, not counted out.
+TEST(Accumulator, RefusesSizesBeyondAllMeasure) {
+  SmallPlan small(16, "f32-tree-v1");
+  constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
+  for (const AccumulatorOptions& options :
+       {AccumulatorOptions{.max_tokens = kHuge}, AccumulatorOptions{.max_tokens = kHuge, .tokens = kHuge},
+        AccumulatorOptions{.max_tokens = -1}, AccumulatorOptions{.max_tokens = 4096, .stretches = 1 << 30},
+        AccumulatorOptions{.max_tokens = 4096, .stretches = std::numeric_limits<int>::max()},
+        AccumulatorOptions{.max_tokens = 16, .stretches = 0}}) {
+    message_of(ErrorCode::invalid_argument, [&] { GradientAccumulator sum(small.plan, options); });
+  }
+  GradientAccumulator many(small.plan, {.max_tokens = std::int64_t{1} << 45});
+  EXPECT_EQ(many.tokens(), 0);
+}
+
+TEST(Accumulator, RanksCompareWhatTheyWereGiven) {
+  const std::string message = message_of(ErrorCode::disagreement, [] {
+    run_local(2, [](int rank, std::shared_ptr<Transport> transport) {
+      PlanOptions options = SmallPlan::make_options(16, "f32-tree-v1", {24, 48});
+      options.layout = {1, 2, false};
+      options.transport = std::move(transport);
+      Plan plan(options);
+      GradientAccumulator sum(plan, {.max_tokens = 16 + rank});
+    });
+  });
+  expect_says(message, "rank 1 has accumulator");
+  expect_says(message, "17 tokens");
 }
 
 // One f32 matrix a gradient for a single leaf, a stack of nodes and one more for a tree.

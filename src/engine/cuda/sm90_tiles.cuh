@@ -3,6 +3,8 @@
 // warpgroup merges pending nodes, kept in a scratch of its own (L2), and stores what the tree has finished.
 #pragma once
 
+#include <algorithm>
+
 #include "engine/cuda/launch.hpp"
 #include "engine/cuda/sm90_epilogue.cuh"
 #include "engine/cuda/sm90_tiles.hpp"
@@ -21,6 +23,7 @@ struct Arguments {
   std::int64_t rows, cols;  // of the result
   ClusterShape cluster;
   int row_groups, col_groups;  // clusters of tiles
+  int band;                    // of rows of clusters
   float* pending;
   int levels;
   bool bf16_nodes;
@@ -48,8 +51,8 @@ struct TileWalk {
   // operands in L2.
   template <int kColumns>
   __device__ TilePlace place(int index) const {
-    const int band = 16 / args.cluster.rows, per_band = band * args.col_groups;
-    const int begin = index / per_band * band, height = min(band, args.row_groups - begin),
+    const int per_band = args.band * args.col_groups;
+    const int begin = index / per_band * args.band, height = min(args.band, args.row_groups - begin),
               within = index % per_band;
     const int row_group = begin + within % height, col_group = within / height;
     return {(std::int64_t{row_group} * args.cluster.rows + row_rank) * kRows,
@@ -57,32 +60,77 @@ struct TileWalk {
   }
 };
 
-// A thread's pending nodes: sixteen bytes of every thread side by side.
-template <int kRegisters>
+// A thread's pending nodes in the scratch: sixteen bytes of every thread side by side. Of a node that the
+// next leaf is merged with, the first kNear values stay in registers.
+template <int kRegisters, int kNear>
 struct TilePending {
-  float4* data;  // this thread's of level 0
+  static constexpr int kThreads = 128 * kGroups, kLevel = kRegisters / 4 * kThreads;  // in float4
+  float4* scratch;  // this thread's, of level 0
   int height = 0;
-  static constexpr int kLevel = kRegisters / 4 * 128 * kGroups;  // in float4
+  bool top_is_near = false;
+  float near[kNear];
+  static_assert(kRegisters % kNear == 0);
 
-  __device__ void push(const float (&acc)[kRegisters]) {
-    float4* const to = data + height++ * kLevel;
+  __device__ void push(const float (&acc)[kRegisters], bool stays_near) {
+    float4* const level = scratch + height++ * kLevel;
+    top_is_near = stays_near;
+    if (stays_near) {
 #pragma unroll
-    for (int i = 0; i < kRegisters / 4; ++i) {
-      to[i * 128 * kGroups] = make_float4(acc[4 * i], acc[4 * i + 1], acc[4 * i + 2], acc[4 * i + 3]);
+      for (int i = 0; i < kNear; ++i) near[i] = acc[i];
+    } else {
+      store<0, kNear>(level, acc);
     }
+    store<kNear, kRegisters>(level, acc);
   }
   // acc = combine(pending, acc)
   template <class Combine>
   __device__ void pop(float (&acc)[kRegisters], const Combine& combine) {
-    const float4* const from = data + --height * kLevel;
+    const float4* const level = scratch + --height * kLevel;
+    if (top_is_near) {
 #pragma unroll
-    for (int i = 0; i < kRegisters / 4; ++i) {
-      const float4 lower = from[i * 128 * kGroups];
-      acc[4 * i] = combine(lower.x, acc[4 * i]);
-      acc[4 * i + 1] = combine(lower.y, acc[4 * i + 1]);
-      acc[4 * i + 2] = combine(lower.z, acc[4 * i + 2]);
-      acc[4 * i + 3] = combine(lower.w, acc[4 * i + 3]);
+      for (int i = 0; i < kNear; ++i) acc[i] = combine(near[i], acc[i]);
+    } else {
+      merge<0, kNear>(level, acc, combine);
     }
+    merge<kNear, kRegisters>(level, acc, combine);
+    top_is_near = false;
+#pragma unroll
+    for (float& value : near) value = 0.0f;  // or its registers would be kept while values are on their way
+  }
+
+ private:
+  template <int kBegin, int kEnd>
+  __device__ static void store(float4* level, const float (&acc)[kRegisters]) {
+#pragma unroll
+    for (int i = kBegin; i < kEnd; i += 4)
+      level[i / 4 * kThreads] = make_float4(acc[i], acc[i + 1], acc[i + 2], acc[i + 3]);
+  }
+  // As many values on their way at once as there are registers for: what waits is the way to L2.
+  template <int kBegin, int kEnd, class Combine>
+  __device__ static void merge(const float4* level, float (&acc)[kRegisters], const Combine& combine) {
+#pragma unroll
+    for (int begin = kBegin; begin < kEnd; begin += kNear) {
+      float4 lower[kNear / 4];
+#pragma unroll
+      for (int i = 0; i < kNear / 4; ++i) lower[i] = load_now(level + (begin / 4 + i) * kThreads);
+#pragma unroll
+      for (int i = 0; i < kNear / 4; ++i) {
+        const int to = begin + 4 * i;
+        acc[to] = combine(lower[i].x, acc[to]);
+        acc[to + 1] = combine(lower[i].y, acc[to + 1]);
+        acc[to + 2] = combine(lower[i].z, acc[to + 2]);
+        acc[to + 3] = combine(lower[i].w, acc[to + 3]);
+      }
+    }
+  }
+  // In the order in which it is written.
+  __device__ static float4 load_now(const float4* from) {
+    float4 out;
+    asm volatile("ld.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(out.x), "=f"(out.y), "=f"(out.z), "=f"(out.w)
+                 : "l"(from)
+                 : "memory");
+    return out;
   }
 };
 
@@ -98,6 +146,8 @@ struct TileKernel {
   // forever.
   static constexpr int kProducerRegisters = 56, kConsumerRegisters = 224;
   static_assert(kProducerRegisters + kGroups * kConsumerRegisters <= 168 * (1 + kGroups));
+  // As many values of a pending node as fit beside the accumulators and what a second lane or sigma takes.
+  static constexpr int kNear = std::min(kRegisters, kLanes == 2 || Epilogue::kSigma ? 32 : 64);
 
   // What this block brings of the operand tiles. Blocks of a cluster that need the same tile bring equal
   // parts of it, each to all of them: the left one is shared along a row of the cluster, the right one down a
@@ -260,7 +310,7 @@ struct TileKernel {
     const SigmaCache cache(ring.sigma);
     RingPlace at;
     const Outlet<Shape> out{ring, group, cluster, args.epilogue.template chunk_stages<Shape>()};
-    using Pending = TilePending<kRegisters>;
+    using Pending = TilePending<kRegisters, kNear>;
     float4* const pending_begin = reinterpret_cast<float4*>(args.pending) +
                                   static_cast<std::int64_t>(blockIdx.x) * args.levels * Pending::kLevel +
                                   (threadIdx.x - 128);
@@ -299,7 +349,7 @@ struct TileKernel {
             }
           }
           if (!leaf.emits() || lane + 1 < kLanes) {
-            pending.push(acc);
+            pending.push(acc, i + 1 < args.leaves.count && args.leaves.step[i + 1].merges() > 0);
             continue;
           }
           if constexpr (kLanes == 2) {
@@ -417,9 +467,10 @@ void prepare_kernels(ShapeList<Shapes...>) {
 
 template <class Epilogue, class Shape, int kLanes, TileLayout kLeft, TileLayout kRight>
 void launch_shape(const TileProblem& problem, const Epilogue& epilogue, const Staged& staged,
-                  const ClusterShape& cluster, const TileResources& resources) {
+                  const TileTuning& tuning, const TileResources& resources) {
   constexpr bool kDual = Epilogue::kParts == 2;
   constexpr int kColumns = kDual ? Shape::kWidth / 2 : Shape::kWidth;
+  const ClusterShape& cluster = tuning.cluster;
   Arguments<Epilogue> args{};
   const int left_rows = kLeft == TileLayout::k_major ? kRows / cluster.cols : kTurn;
   const int right_rows =
@@ -436,6 +487,7 @@ void launch_shape(const TileProblem& problem, const Epilogue& epilogue, const St
   args.cluster = cluster;
   args.row_groups = groups_of(args.rows, kRows * cluster.rows);
   args.col_groups = groups_of(args.cols, kColumns * cluster.cols);
+  args.band = std::max(1, tuning.band / cluster.rows);
   args.pending = resources.pending;
   args.levels = resources.levels;
   args.bf16_nodes = problem.bf16_nodes;
@@ -464,8 +516,7 @@ void launch_tiles(ShapeList<Shapes...>, const TileProblem& problem, const Epilog
                   const Staged& staged, const TileTuning& tuning, const TileResources& resources) {
   const auto try_shape = [&]<class Shape>(Shape) {
     if (tuning.width != Shape::kWidth) return false;
-    launch_shape<Epilogue, Shape, kLanes, kLeft, kRight>(problem, epilogue, staged, tuning.cluster,
-                                                         resources);
+    launch_shape<Epilogue, Shape, kLanes, kLeft, kRight>(problem, epilogue, staged, tuning, resources);
     return true;
   };
   static_cast<void>((try_shape(Shapes{}) || ...));

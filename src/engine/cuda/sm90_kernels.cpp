@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/cuda/sm90_outer.hpp"
 #include "engine/cuda/tensor_map.hpp"
 
 namespace samebits::engine::cuda::sm90_leaf {
@@ -9,7 +10,7 @@ namespace {
 
 // Beyond, the tensor cores have more to do than mma.sync's half of their speed allows in the time of the
 // read: wgmma, in tiles or, where results are stored as they are, with the tokens as the narrow operand.
-constexpr std::int64_t kMostStreamed = 64;
+constexpr std::int64_t kMostStreamed = 32;
 constexpr int kMostLevels = 8;  // of pending nodes, that memory is kept for
 
 StreamProblem problem_of(const GateUp& stage, std::int64_t k, const Leaves& leaves) {
@@ -55,6 +56,7 @@ Kernels::Kernels(const Problem& problem, const CudaDeviceState& device, int leve
       levels_(std::min(levels + 1, kMostLevels)) {  // and the root of dX's first lane
   const DeviceScope scope(device.index());
   tile_device_ = prepare_tiles();
+  prepare_outer();
   stream_device_ = prepare_stream();
   wide_device_ = prepare_wide();
   pending_ = DeviceBuffer(device.index(), std::max(tile_pending_bytes(multiprocessors_, levels_),
@@ -177,7 +179,9 @@ bool Kernels::contract(const Contraction& problem, cudaStream_t stream) {
   const bool known = is_k_major(left) || (left.outer_stride == 1 && right.outer_stride == 1);
   if (!known || problem.target.col_stride != 1 || !tiles_serve(tiles, levels_)) return false;
   const TileTuning tuning = choose_tiles(false, left.outer, right.outer, problem.k, tile_device_);
-  if (carries) {
+  if (!carries && outer_serves(tiles, problem.target)) {
+    outer_store(tiles, problem.target, {multiprocessors_, stream, true});
+  } else if (carries) {
     if (is_k_major(left)) return false;
     tiles_carry(tiles, problem.target, problem.carried, tuning, tile_resources(stream, true));
   } else {

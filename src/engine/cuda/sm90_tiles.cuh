@@ -17,13 +17,14 @@ namespace samebits::engine::cuda::tiles {
 template <class Epilogue>
 struct Arguments {
   CUtensorMap left[2], right[2];
+  CUtensorMap left_end[2];                            // of rows by k: what is left of the last tile's
   CUtensorMap result[Epilogue::kResults], source[2];  // where results leave through the ring
   bool staged;                                        // so they do
   ShortLeafList leaves;
   std::int64_t rows, cols;  // of the result
   ClusterShape cluster;
-  int row_groups, col_groups;  // clusters of tiles
-  int band;                    // of rows of clusters
+  int row_groups, col_groups;                   // clusters of tiles
+  int left_bytes, left_end_bytes, right_bytes;  // that arrive in a stage of the ring
   float* pending;
   int levels;
   bool bf16_nodes;
@@ -51,8 +52,8 @@ struct TileWalk {
   // operands in L2.
   template <int kColumns>
   __device__ TilePlace place(int index) const {
-    const int per_band = args.band * args.col_groups;
-    const int begin = index / per_band * args.band, height = min(args.band, args.row_groups - begin),
+    const int band = 16 / args.cluster.rows, per_band = band * args.col_groups;
+    const int begin = index / per_band * band, height = min(band, args.row_groups - begin),
               within = index % per_band;
     const int row_group = begin + within % height, col_group = within / height;
     return {(std::int64_t{row_group} * args.cluster.rows + row_rank) * kRows,
@@ -182,15 +183,32 @@ struct TileKernel {
     }
   }
 
+  // What a tile brings of its left operand: rows beyond the last are not brought (they would be slow to
+  // come), and what is in their place is contracted but not stored.
+  struct LeftRows {
+    const CUtensorMap* map;  // of the first lane; null: there is none
+    std::uint32_t stage_bytes;
+
+    __device__ LeftRows(const Arguments<Epilogue>& args, const TilePlace& place)
+        : map(args.left), stage_bytes(static_cast<std::uint32_t>(args.left_bytes + args.right_bytes)) {
+      if (kLeft != TileLayout::k_major || place.row + kRows <= place.rows || args.cluster.cols > 1) return;
+      const bool some = place.row < place.rows;
+      map = some ? args.left_end : nullptr;
+      stage_bytes = static_cast<std::uint32_t>((some ? args.left_end_bytes : 0) + args.right_bytes);
+    }
+  };
+
   // Operand tiles of one stage: nothing here that a turn of the ring would have to wait for.
   __device__ static void load(const Arguments<Epilogue>& args, const Ring& ring, const Parts& parts,
-                              int stage, int lane, int k, int row, int col) {
+                              const LeftRows& rows, int stage, int lane, int k, int row, int col) {
     std::uint64_t* const full = ring.full(stage);
-    barrier_expect(full, Shape::kStageBytes);
+    barrier_expect(full, rows.stage_bytes);
     unsigned char* const left = ring.left(stage);
     if constexpr (kLeft == TileLayout::k_major) {
-      copy(left + parts.left_row * kTurn * 2, &args.left[lane], k, row + parts.left_row, full,
-           parts.along_row, parts.left_blocks);
+      if (rows.map != nullptr) {
+        copy(left + parts.left_row * kTurn * 2, rows.map + lane, k, row + parts.left_row, full,
+             parts.along_row, parts.left_blocks);
+      }
     } else {
       for (int chunk = parts.col_rank; chunk < kRows / 64; chunk += parts.along_row) {
         copy(left + chunk * 64 * kTurn * 2, &args.left[lane], row + chunk * 64, k, full, parts.along_row,
@@ -236,13 +254,14 @@ struct TileKernel {
     for (int tile = walk.first(); tile < walk.total(); tile += walk.step()) {
       const TilePlace place = walk.template place<kColumns>(tile);
       const int row = static_cast<int>(place.row), col = static_cast<int>(place.col);
+      const LeftRows rows(args, place);
       for (int lane = 0; lane < kLanes; ++lane) {
         int begin = 0;
         for (int i = 0; i < args.leaves.count; ++i) {
           const int length = args.leaves.step[i].length();
           for (int k = 0; k < length; k += kTurn) {
             barrier_wait(ring.empty(at.stage), at.phase ^ 1u);
-            load(args, ring, parts, at.stage, lane, begin + k, row, col);
+            load(args, ring, parts, rows, at.stage, lane, begin + k, row, col);
             at.advance(kStages);
           }
           begin += length;
@@ -407,6 +426,7 @@ struct TileKernel {
       barrier_init_fence();
       for (int i = 0; i < 2; ++i) {
         prefetch_map(&args.left[i]);
+        prefetch_map(&args.left_end[i]);
         prefetch_map(&args.right[i]);
       }
       if (args.staged) prefetch_map(&args.result[0]);
@@ -467,18 +487,26 @@ void prepare_kernels(ShapeList<Shapes...>) {
 
 template <class Epilogue, class Shape, int kLanes, TileLayout kLeft, TileLayout kRight>
 void launch_shape(const TileProblem& problem, const Epilogue& epilogue, const Staged& staged,
-                  const TileTuning& tuning, const TileResources& resources) {
+                  const ClusterShape& cluster, const TileResources& resources) {
   constexpr bool kDual = Epilogue::kParts == 2;
   constexpr int kColumns = kDual ? Shape::kWidth / 2 : Shape::kWidth;
-  const ClusterShape& cluster = tuning.cluster;
   Arguments<Epilogue> args{};
-  const int left_rows = kLeft == TileLayout::k_major ? kRows / cluster.cols : kTurn;
+  // A short axis: no steps are made beyond its end.
+  const int turn = static_cast<int>(std::min<std::int64_t>(kTurn, groups_of(problem.k, 16) * 16));
+  const int left_rows = kLeft == TileLayout::k_major ? kRows / cluster.cols : turn;
+  const int left_end = static_cast<int>(problem.left[0].outer % kRows);  // 0: there is no such tile
   const int right_rows =
-      kRight == TileLayout::k_major ? (kDual ? kColumns : Shape::kWidth / cluster.rows) : kTurn;
+      kRight == TileLayout::k_major ? (kDual ? kColumns : Shape::kWidth / cluster.rows) : turn;
+  const int left_boxes = kLeft == TileLayout::k_major ? cluster.cols : kRows / 64;
+  const int right_boxes = kRight == TileLayout::k_major ? (kDual ? 2 : cluster.rows) : Shape::kWidth / 64;
+  args.left_bytes = left_rows * left_boxes * kTurn * 2;
+  args.left_end_bytes = left_end * kTurn * 2;
+  args.right_bytes = right_rows * right_boxes * kTurn * 2;
   for (int i = 0; i < 2; ++i) {
     const Operand& left = problem.left[kLanes == 2 ? i : 0];
     const Operand& right = problem.right[kLanes == 2 || kDual ? i : 0];
     args.left[i] = make_tensor_map(left, problem.k, 64, left_rows);
+    args.left_end[i] = make_tensor_map(left, problem.k, 64, left_end > 0 ? left_end : left_rows);
     args.right[i] = make_tensor_map(right, problem.k, 64, right_rows);
   }
   args.leaves = problem.leaves->list<ShortLeafList>();
@@ -487,7 +515,6 @@ void launch_shape(const TileProblem& problem, const Epilogue& epilogue, const St
   args.cluster = cluster;
   args.row_groups = groups_of(args.rows, kRows * cluster.rows);
   args.col_groups = groups_of(args.cols, kColumns * cluster.cols);
-  args.band = std::max(1, tuning.band / cluster.rows);
   args.pending = resources.pending;
   args.levels = resources.levels;
   args.bf16_nodes = problem.bf16_nodes;
@@ -516,7 +543,8 @@ void launch_tiles(ShapeList<Shapes...>, const TileProblem& problem, const Epilog
                   const Staged& staged, const TileTuning& tuning, const TileResources& resources) {
   const auto try_shape = [&]<class Shape>(Shape) {
     if (tuning.width != Shape::kWidth) return false;
-    launch_shape<Epilogue, Shape, kLanes, kLeft, kRight>(problem, epilogue, staged, tuning, resources);
+    launch_shape<Epilogue, Shape, kLanes, kLeft, kRight>(problem, epilogue, staged, tuning.cluster,
+                                                         resources);
     return true;
   };
   static_cast<void>((try_shape(Shapes{}) || ...));

@@ -17,7 +17,6 @@ struct ClusterShape {
 struct TileTuning {
   int width = 256;  // columns of a tile's right operand: 256, 128, or 192 for gate and up
   ClusterShape cluster;
-  int band = 16;  // rows of tiles that are walked down before the next columns
 };
 
 // How many blocks can be resident as clusters of 1 and 2.

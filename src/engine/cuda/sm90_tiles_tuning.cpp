@@ -34,9 +34,6 @@ std::span<const int> widths(bool gate_and_up) {
   return {kAll, gate_and_up ? 3u : 2u};
 }
 
-// Neighbouring blocks share operands in L2; where these are short, they rather write what lies together.
-int band_of(std::int64_t turns) { return turns <= 2 ? 4 : 16; }
-
 // Cycles of the busiest block, by what a multiprocessor was seen to do: 2048 products a cycle, 52 bytes a
 // cycle arriving, of which L2 gives 40; a tile costs its epilogue besides.
 double cycles_of(int width, const ClusterShape& cluster, double waves, std::int64_t turns) {
@@ -69,7 +66,7 @@ TileTuning choose_tiles(bool gate_and_up, std::int64_t rows, std::int64_t cols, 
       const double cycles = cycles_of(width, cluster, waves, turns);
       if (least != 0 && cycles >= least) continue;
       least = cycles;
-      best = {width, cluster, band_of(turns)};
+      best = {width, cluster};
     }
   }
   return best;

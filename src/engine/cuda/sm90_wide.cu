@@ -32,13 +32,18 @@ template <class Shape>
 void launch_shape(const TileProblem& problem, const Target& target, const WideResources& resources) {
   const Room room = room_for<Shape>(problem.leaves->levels() + problem.lanes - 1);
   Arguments args{};
+  // Boxes of tokens end with the tokens: what lies outside would be slow to come.
+  const int tokens = static_cast<int>(problem.left[0].outer);
+  args.share[0] = std::min(groups_of(tokens, 8 * Shape::kCluster) * 8, tokens);
+  args.share[1] = tokens - args.share[0];
   for (int lane = 0; lane < problem.lanes; ++lane) {
     args.weight[lane] = make_tensor_map(problem.right[lane], problem.k, kBox, kBox / Shape::kCluster);
-    args.token[lane] = make_tensor_map(problem.left[lane], problem.k, kBox, Shape::kTokens);
+    for (int rank = 0; rank < 2; ++rank)
+      args.token[lane][rank] =
+          make_tensor_map(problem.left[lane], problem.k, kBox, std::max(1, args.share[rank]));
   }
   args.leaves = problem.leaves->list<ShortLeafList>();
   args.rows = problem.right[0].outer;
-  args.tokens = problem.left[0].outer;
   args.tiles = groups_of(args.rows, kRows);
   args.lanes = problem.lanes;
   args.stages = room.stages;

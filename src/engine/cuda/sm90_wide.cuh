@@ -16,10 +16,11 @@
 namespace samebits::engine::cuda::wide {
 
 struct Arguments {
-  CUtensorMap weight[2], token[2];
+  CUtensorMap weight[2], token[2][2];  // tokens: of the first block of a cluster, and of the second
   ShortLeafList leaves;
-  std::int64_t rows, tokens;
-  int tiles;  // of 64 rows
+  std::int64_t rows;
+  int share[2];  // tokens of the first block, and of the second
+  int tiles;     // of 64 rows
   int lanes;
   int stages;
   float* pending;  // null: in shared memory
@@ -89,11 +90,12 @@ struct WideKernel {
 
   // The leaves of one part.
   __device__ static void produce(const Arguments& args, const Ring& ring, int rank) {
-    const int first_token = rank * Shape::kTokens;
+    const int first_token = rank * args.share[0];
+    const int box_bytes = Shape::kWeightBox + args.share[rank] * kBox * 2;
     RingPlace at, leaf;
     for (int tile = first_tile(); tile < args.tiles; tile += tile_step()) {
       for (int lane = 0; lane < args.lanes; ++lane) {
-        const CUtensorMap *const weights = &args.weight[lane], *const tokens = &args.token[lane];
+        const CUtensorMap *const weights = &args.weight[lane], *const tokens = &args.token[lane][rank];
         int begin = 0;
         for (int i = 0; i < args.leaves.count; ++i, leaf.advance(Shape::kParts)) {
           const int end = begin + args.leaves.step[i].length();
@@ -103,7 +105,7 @@ struct WideKernel {
             barrier_wait(ring.empty(at.stage), at.phase ^ 1u);
             std::uint64_t* const full = ring.full(at.stage);
             const int boxes = min((end - k + kBox - 1) / kBox, Shape::kBoxes);
-            barrier_expect(full, static_cast<std::uint32_t>(boxes * (Shape::kWeightBox + Shape::kTokenBox)));
+            barrier_expect(full, static_cast<std::uint32_t>(boxes * box_bytes));
 #pragma unroll
             for (int box = 0; box < Shape::kBoxes; ++box) {
               if (box == boxes) break;
@@ -202,7 +204,8 @@ struct WideKernel {
     const Places places{tile_descriptor<kWeights>(ring.weights(0, 0), Shape::kWeightBox),
                         tile_descriptor<TileLayout::k_major>(
                             ring.tokens(0, 0) + group * Shape::kWidth * kBox * 2, Shape::kTokenBox)};
-    const int first_token = rank * Shape::kTokens + group * Shape::kWidth;
+    const int first_token = rank * args.share[0] + group * Shape::kWidth;
+    const int end_token = rank * args.share[0] + args.share[rank];
     float4* const scratch =
         (args.pending == nullptr ? ring.pending
                                  : reinterpret_cast<float4*>(args.pending) +
@@ -239,7 +242,7 @@ struct WideKernel {
           if (joins) pending.pop(acc, joined);
           if (!emits) pending.push(acc);
           ring.pass_nodes();
-          if (emits) store(args, acc, tile * kRows, first_token, node++);
+          if (emits) store(args, acc, tile * kRows, first_token, end_token, node++);
         }
       }
     }
@@ -247,14 +250,14 @@ struct WideKernel {
 
   // A thread has two rows of the weights, and of every eight tokens two neighbours: eight lanes write a run.
   __device__ static void store(const Arguments& args, const float (&acc)[kRegisters], int first_row,
-                               int first_token, int node) {
+                               int first_token, int end_token, int node) {
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
     const Target& target = args.target;
 #pragma unroll
     for (int i = 0; i < kRegisters; ++i) {
       const std::int64_t row = first_row + warp * 16 + lane / 4 + i / 2 % 2 * 8,
                          token = first_token + i / 4 * 8 + lane % 4 * 2 + i % 2;
-      if (row >= args.rows || token >= args.tokens) continue;
+      if (row >= args.rows || token >= end_token) continue;
       store_node(target, token * target.row_stride + row * target.col_stride + node * target.node_stride,
                  acc[i]);
     }
@@ -272,7 +275,7 @@ struct WideKernel {
       barrier_init_fence();
       for (int lane = 0; lane < args.lanes; ++lane) {
         prefetch_map(&args.weight[lane]);
-        prefetch_map(&args.token[lane]);
+        prefetch_map(&args.token[lane][rank]);
       }
     }
     __syncthreads();

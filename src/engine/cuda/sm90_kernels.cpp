@@ -8,9 +8,6 @@
 namespace samebits::engine::cuda::sm90_leaf {
 namespace {
 
-// Beyond, the tensor cores have more to do than mma.sync's half of their speed allows in the time of the
-// read: wgmma, in tiles or, where results are stored as they are, with the tokens as the narrow operand.
-constexpr std::int64_t kMostStreamed = 32;
 constexpr int kMostLevels = 8;  // of pending nodes, that memory is kept for
 
 StreamProblem problem_of(const GateUp& stage, std::int64_t k, const Leaves& leaves) {
@@ -82,7 +79,7 @@ TileResources Kernels::tile_resources(cudaStream_t stream, bool early) const {
 }
 
 bool Kernels::is_wide(const TileProblem& problem) const {
-  return problem.left[0].outer > kMostStreamed && wide_serves(problem, levels_);
+  return problem.left[0].outer > kStreamTokens && wide_serves(problem, levels_);
 }
 
 void Kernels::store_wide(const TileProblem& problem, const Target& target, cudaStream_t stream) const {
@@ -110,7 +107,7 @@ bool Kernels::gate_up(const GateUp& stage, const Leaves& hidden, cudaStream_t st
   if (stage.act.empty() || !has_packed_rows(stage) || !is_k_major(problem.token[0]) ||
       !all_k_major(problem.weight[0], problem.weight[1]))
     return false;
-  if (stage.act.rows <= kMostStreamed && streams(problem)) {
+  if (streams(problem)) {
     stream_gate_up(problem, stage, activation(), stream_resources(stream));
     return true;
   }
@@ -127,7 +124,7 @@ bool Kernels::d_act(const DAct& stage, const Leaves& hidden, cudaStream_t stream
   if (stage.d_up.empty() || !has_packed_rows(stage) || !is_k_major(problem.token[0]) ||
       problem.weight[0].outer_stride != 1)
     return false;
-  if (stage.d_up.rows <= kMostStreamed && streams(problem)) {
+  if (streams(problem)) {
     stream_d_act(problem, stage, activation(), stream_resources(stream));
     return true;
   }
@@ -193,8 +190,7 @@ bool Kernels::contract(const Contraction& problem, cudaStream_t stream) {
 bool Kernels::gate_up_down(const GateUp& first, const Leaves& hidden, const Down& second,
                            const Leaves& intermediate, const Target& target, cudaStream_t stream) {
   const StreamProblem gate_up = problem_of(first, hidden_, hidden), down = problem_of(second, intermediate);
-  if (first.act.empty() || !has_packed_rows(first) || second.down.rows == 0 || first.act.rows > kMostStreamed)
-    return false;
+  if (first.act.empty() || !has_packed_rows(first) || second.down.rows == 0) return false;
   if (!all_k_major(gate_up.weight[0], gate_up.weight[1]) || !is_k_major(down.weight[0])) return false;
   if (!streams(gate_up) || !streams(down)) return false;
   stream_gate_up_down(gate_up, first, down, target, activation(), stream_resources(stream));
@@ -204,8 +200,7 @@ bool Kernels::gate_up_down(const GateUp& first, const Leaves& hidden, const Down
 bool Kernels::d_act_hidden(const DAct& first, const Leaves& hidden, const DHidden& second,
                            const Leaves& intermediate, cudaStream_t stream) {
   const StreamProblem d_act = problem_of(first, hidden_, hidden), d_hidden = problem_of(second, intermediate);
-  if (first.d_up.empty() || !has_packed_rows(first) || second.dx.empty() || first.d_up.rows > kMostStreamed ||
-      d_act.weight[0].outer_stride != 1)
+  if (first.d_up.empty() || !has_packed_rows(first) || second.dx.empty() || d_act.weight[0].outer_stride != 1)
     return false;
   if (!all_by_columns(d_hidden.weight[0], d_hidden.weight[1]) || !streams(d_act) || !streams(d_hidden))
     return false;

@@ -186,14 +186,15 @@ struct TileKernel {
   // What a tile brings of its left operand: rows beyond the last are not brought (they would be slow to
   // come), and what is in their place is contracted but not stored.
   struct LeftRows {
-    const CUtensorMap* map;  // of the first lane; null: there is none
+    const CUtensorMap* map;
+    bool some = true;
     std::uint32_t stage_bytes;
 
-    __device__ LeftRows(const Arguments<Epilogue>& args, const TilePlace& place)
-        : map(args.left), stage_bytes(static_cast<std::uint32_t>(args.left_bytes + args.right_bytes)) {
+    __device__ LeftRows(const Arguments<Epilogue>& args, const TilePlace& place, int lane)
+        : map(&args.left[lane]), stage_bytes(static_cast<std::uint32_t>(args.left_bytes + args.right_bytes)) {
       if (kLeft != TileLayout::k_major || place.row + kRows <= place.rows || args.cluster.cols > 1) return;
-      const bool some = place.row < place.rows;
-      map = some ? args.left_end : nullptr;
+      some = place.row < place.rows;
+      map = &args.left_end[lane];
       stage_bytes = static_cast<std::uint32_t>((some ? args.left_end_bytes : 0) + args.right_bytes);
     }
   };
@@ -205,9 +206,9 @@ struct TileKernel {
     barrier_expect(full, rows.stage_bytes);
     unsigned char* const left = ring.left(stage);
     if constexpr (kLeft == TileLayout::k_major) {
-      if (rows.map != nullptr) {
-        copy(left + parts.left_row * kTurn * 2, rows.map + lane, k, row + parts.left_row, full,
-             parts.along_row, parts.left_blocks);
+      if (rows.some) {
+        copy(left + parts.left_row * kTurn * 2, rows.map, k, row + parts.left_row, full, parts.along_row,
+             parts.left_blocks);
       }
     } else {
       for (int chunk = parts.col_rank; chunk < kRows / 64; chunk += parts.along_row) {
@@ -254,8 +255,8 @@ struct TileKernel {
     for (int tile = walk.first(); tile < walk.total(); tile += walk.step()) {
       const TilePlace place = walk.template place<kColumns>(tile);
       const int row = static_cast<int>(place.row), col = static_cast<int>(place.col);
-      const LeftRows rows(args, place);
       for (int lane = 0; lane < kLanes; ++lane) {
+        const LeftRows rows(args, place, lane);
         int begin = 0;
         for (int i = 0; i < args.leaves.count; ++i) {
           const int length = args.leaves.step[i].length();

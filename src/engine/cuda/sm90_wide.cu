@@ -9,7 +9,7 @@ template <class... Shapes>
 struct ShapeList {};
 
 // choose_wide names no other.
-using Shapes = ShapeList<Shape<16, 4, 1, 2>, Shape<32, 2, 1, 2>, Shape<32, 4, 1, 2>, Shape<64, 1, 2, 1>>;
+using Shapes = ShapeList<Shape<32, 2, 1, 2>, Shape<32, 4, 1, 2>, Shape<64, 1, 2, 1>>;
 
 template <class Shape>
 void prepare_shape(WideDevice& device) {

@@ -1,4 +1,4 @@
-// 65 to 128 tokens, leaf sm90: contractions of tokens by rows with weights that are read once, down and dX.
+// 33 to 128 tokens, leaf sm90: contractions of tokens by rows with weights that are read once, down and dX.
 // The weights are the operand of 64 rows, the tokens the narrow one: a step of few tokens ends soonest, and
 // an axis without leaves is one chain of steps. Where there are several chains (leaves, the lanes of dX, the
 // next rows), warpgroups may take them in turn. Bound by the longest chain and by what reaches a
@@ -14,8 +14,8 @@ inline constexpr std::int64_t kWideTokens = 128;  // most tokens of a call
 // What a launch may choose; no bit depends on it. A block has 64 rows of the weights and `tokens` of the
 // call: half of them, and is one of two that share the loads of their weights; or all.
 struct WideTuning {
-  int width = 16;  // tokens of a warpgroup
-  int groups = 4;  // warpgroups side by side, each with tokens of its own
+  int width = 32;  // tokens of a warpgroup
+  int groups = 2;  // warpgroups side by side, each with tokens of its own
   int parts = 1;   // such rows of warpgroups; they take the chains in turn
   int tokens() const { return width * groups; }
 };

@@ -43,10 +43,8 @@ struct Choice {
   WideTuning tuning;
   int latency, moves, end;
 };
-constexpr Choice kChoices[] = {{{16, 4, 1}, 106, 106, 1200},
-                               {{32, 2, 1}, 72, 72, 1200},
-                               {{32, 4, 1}, 123, 123, 1200},
-                               {{64, 1, 2}, 94, 84, 0}};
+constexpr Choice kChoices[] = {
+    {{32, 2, 1}, 72, 72, 1200}, {{32, 4, 1}, 123, 123, 1200}, {{64, 1, 2}, 94, 84, 0}};
 
 }  // namespace
 

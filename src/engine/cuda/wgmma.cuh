@@ -46,19 +46,6 @@ template <int kN, bool kTransposedA, bool kTransposedB>
 struct Wgmma;
 
 template <bool kTransposedA, bool kTransposedB>
-struct Wgmma<16, kTransposedA, kTransposedB> {
-  __device__ static void step(float (&acc)[8], std::uint64_t a, std::uint64_t b) {
-    asm volatile(
-        "{\n.reg .pred always;\nsetp.eq.u32 always, 0, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7}, %8, %9, "
-        "always, 1, 1, %10, %11;\n}"
-        : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3]), "+f"(acc[4]), "+f"(acc[5]), "+f"(acc[6]),
-          "+f"(acc[7])
-        : "l"(a), "l"(b), "n"(kTransposedA ? 1 : 0), "n"(kTransposedB ? 1 : 0));
-  }
-};
-
-template <bool kTransposedA, bool kTransposedB>
 struct Wgmma<32, kTransposedA, kTransposedB> {
   __device__ static void step(float (&acc)[16], std::uint64_t a, std::uint64_t b) {
     asm volatile(

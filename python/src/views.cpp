@@ -1,6 +1,7 @@
 #include "views.hpp"
 
 #include <fmt/format.h>
+#include <nanobind/stl/string.h>
 
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@ namespace {
 
 [[noreturn]] void wrong_type(const std::string& message) { throw nb::type_error(message.c_str()); }
 [[noreturn]] void wrong_value(const std::string& message) { throw nb::value_error(message.c_str()); }
+
+std::string text_of(const nb::object& object) { return nb::cast<std::string>(nb::str(object)); }
 
 struct Axes {
   std::vector<std::int64_t> sizes, strides;  // strides in elements
@@ -113,7 +116,7 @@ std::vector<std::int64_t> numbers_of(nb::handle tuple) {
 // export.
 Array from_interface(const char* name, nb::handle array, const nb::dict& interface) {
   const auto kind = nb::cast<std::string>(interface["typestr"]);
-  const std::string dtype = nb::hasattr(array, "dtype") ? nb::str(array.attr("dtype")).c_str() : kind;
+  const std::string dtype = nb::hasattr(array, "dtype") ? text_of(array.attr("dtype")) : kind;
   Array out;
   if (kind == "<f4") {
     out.view.dtype = DType::f32;
@@ -191,7 +194,7 @@ Array from_dlpack(const char* name, nb::handle array, std::uintptr_t stream) {
     out.view.dtype = bits == 32 ? DType::f32 : DType::f16;
   } else {
     wrong_dtype(name, nb::hasattr(array, "dtype")
-                          ? nb::str(array.attr("dtype")).c_str()
+                          ? text_of(array.attr("dtype"))
                           : fmt::format("of DLPack type {} with {} bits", code, bits));
   }
   out.view.device = device_of(name, tensor->device_type, tensor->device_id);

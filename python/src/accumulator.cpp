@@ -57,7 +57,8 @@ void bind_accumulator(nb::module_& module) {
                               "the sequence grow side by side.")
       .def("__init__", &make, "plan"_a, "max_tokens"_a, "tokens"_a = nb::none(), "reduction"_a = "auto",
            "stretches"_a = 1)
-      .def("finish", &finish, "d_gate"_a, "d_up"_a, "d_down"_a, nb::kw_only(), "stream"_a = 0,
+      .def("finish", &finish, "d_gate"_a.none(), "d_up"_a.none(), "d_down"_a.none(), nb::kw_only(),
+           "stream"_a = 0,
            "Collective. Writes the sums, d_gate and d_up [I_r, H], d_down [H, I_r], all bfloat16 or all "
            "float32, and is "
            "empty again. ValueError where tokens are missing.")

@@ -257,15 +257,16 @@ void bind_plan(nb::module_& module) {
            "backward"_a = true, "down"_a = "auto", "weights"_a = "auto", "gradients"_a = "auto",
            "exchange"_a = "auto", "overlap"_a = "auto", "ranks_per_node"_a = 0, "max_rank_tokens"_a = 0,
            "transport"_a = nb::none())
-      .def("forward", &forward, "x"_a, "y"_a, "gate"_a, "up"_a, "down"_a = nb::none(), nb::kw_only(),
-           "gate_columns"_a = nb::none(), "up_columns"_a = nb::none(), "down_rows"_a = nb::none(),
-           "shards"_a = nb::none(), "tokens"_a = nb::none(), "saved"_a = nb::none(), "stream"_a = 0,
-           kForwardDoc)
-      .def("backward", &backward, "x"_a, "dy"_a, "gate"_a, "up"_a, "down"_a, nb::kw_only(),
-           "dx"_a = nb::none(), "d_gate"_a = nb::none(), "d_up"_a = nb::none(), "d_down"_a = nb::none(),
-           "gate_columns"_a = nb::none(), "up_columns"_a = nb::none(), "down_rows"_a = nb::none(),
-           "shards"_a = nb::none(), "tokens"_a = nb::none(), "saved"_a = nb::none(), "stream"_a = 0,
-           "counted"_a = nb::none(), "accumulate"_a = nb::none(), "places"_a = nb::none(), kBackwardDoc)
+      .def("forward", &forward, "x"_a.none(), "y"_a.none(), "gate"_a.none(), "up"_a.none(),
+           "down"_a = nb::none(), nb::kw_only(), "gate_columns"_a = nb::none(), "up_columns"_a = nb::none(),
+           "down_rows"_a = nb::none(), "shards"_a = nb::none(), "tokens"_a = nb::none(),
+           "saved"_a = nb::none(), "stream"_a = 0, kForwardDoc)
+      .def("backward", &backward, "x"_a.none(), "dy"_a.none(), "gate"_a.none(), "up"_a.none(),
+           "down"_a.none(), nb::kw_only(), "dx"_a = nb::none(), "d_gate"_a = nb::none(),
+           "d_up"_a = nb::none(), "d_down"_a = nb::none(), "gate_columns"_a = nb::none(),
+           "up_columns"_a = nb::none(), "down_rows"_a = nb::none(), "shards"_a = nb::none(),
+           "tokens"_a = nb::none(), "saved"_a = nb::none(), "stream"_a = 0, "counted"_a = nb::none(),
+           "accumulate"_a = nb::none(), "places"_a = nb::none(), kBackwardDoc)
       .def_prop_ro("contract", [](const HeldPlan& self) { return self.shared->options().contract; })
       .def_prop_ro("hidden", [](const HeldPlan& self) { return self.shared->options().shape.hidden; })
       .def_prop_ro("intermediate",

@@ -59,11 +59,11 @@ void fill(nb::handle out, const std::string& tensor, std::uint64_t seed, std::in
 }  // namespace
 
 void bind_tensors(nb::module_& module) {
-  module.def("digest", &digest_of, "array"_a, "128 bits of a host array, 32 hex digits.");
-  module.def("compare", &compare_arrays, "a"_a, "b"_a, nb::kw_only(), "any_nan_equal"_a = false,
+  module.def("digest", &digest_of, "array"_a.none(), "128 bits of a host array, 32 hex digits.");
+  module.def("compare", &compare_arrays, "a"_a.none(), "b"_a.none(), nb::kw_only(), "any_nan_equal"_a = false,
              "How two host arrays of one shape and dtype differ.");
   module.def(
-      "fill_seeded", &fill, "out"_a, "tensor"_a, "seed"_a, "row_length"_a, "first_row"_a = 0,
+      "fill_seeded", &fill, "out"_a.none(), "tensor"_a, "seed"_a, "row_length"_a, "first_row"_a = 0,
       "first_col"_a = 0,
       "Fills a bfloat16 host array with a slice of a seeded tensor, whose rows have row_length columns.");
 

@@ -84,6 +84,9 @@ class CallbackWorld:
         self._failure = ""
 
     def transport(self, rank: int) -> samebits.CallbackTransport:
+        return samebits.CallbackTransport(rank, self.size, *self.functions(rank), self.abort, concurrent=self.concurrent)
+
+    def functions(self, rank: int):
         def all_gather(group, send, receive, sizes, space, stream):
             assert (space, stream) == ("cpu", 0)
             me = group.index(rank)
@@ -96,11 +99,13 @@ class CallbackWorld:
                 at += size
             self._exchange(group, parts, me, receive, receive_sizes)
 
-        return samebits.CallbackTransport(rank, self.size, all_gather, all_to_all, self._abort, concurrent=self.concurrent)
+        return all_gather, all_to_all
 
     def _exchange(self, group, parts, me, receive, sizes) -> None:
         with self._lock:
             self.calls += 1
+            if self._failure:
+                raise ConnectionError(self._failure)
             barrier = self._barriers.setdefault(group, threading.Barrier(len(group)))
             self._sent.update({(group, *ends): part for ends, part in parts.items()})
         try:
@@ -114,12 +119,11 @@ class CallbackWorld:
         except threading.BrokenBarrierError:
             raise ConnectionError(self._failure or "a rank is gone") from None
 
-    def _abort(self, reason: str) -> None:
+    def abort(self, reason: str) -> None:
         with self._lock:
             self._failure = reason
-            # Groups that nobody has met in yet are broken from the start.
-            for ranks in [tuple(range(self.size)), *self._barriers]:
-                self._barriers.setdefault(ranks, threading.Barrier(len(ranks))).abort()
+            for barrier in self._barriers.values():
+                barrier.abort()
 
 
 class _Tensor(ctypes.Structure):

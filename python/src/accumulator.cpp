@@ -40,7 +40,7 @@ void finish(HeldAccumulator& self, nb::handle d_gate, nb::handle d_up, nb::handl
     out.d_down = operands.out("d_down", d_down, DType::f32);
     operands.refuse_overlap();
   });
-  self.shared->compute(operands, [&](Plan&) { self.sum->finish(out, {reinterpret_cast<void*>(stream)}); });
+  self.shared->compute(operands, [&](Plan&) { self.sum->finish(out, queue_of(stream)); });
 }
 
 }  // namespace

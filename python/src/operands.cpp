@@ -6,6 +6,10 @@
 
 namespace samebits::python {
 
+Queue queue_of(std::uintptr_t stream) {
+  return {reinterpret_cast<void*>(stream)};  // NOLINT(performance-no-int-to-ptr): a handle, never followed
+}
+
 ConstView Operands::in(const char* name, nb::handle array) {
   if (array.is_none()) return {};
   Array given = array_of(name, array, stream_);

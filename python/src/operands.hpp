@@ -9,6 +9,9 @@
 
 namespace samebits::python {
 
+// Python gives streams as integers.
+Queue queue_of(std::uintptr_t stream);
+
 class Operands {
  public:
   // `stream`: where arrays on devices are to be ready.

@@ -42,9 +42,9 @@ bool dense(const Memory& m) { return m.col_stride == 1 && (m.rows == 1 || m.row_
 
 }  // namespace
 
-bool share_memory(const ConstView& first, const ConstView& second) {
-  if (first.empty() || second.empty() || !(first.device == second.device)) return false;
-  Memory a = memory_of(first), b = memory_of(second);
+bool share_memory(const ConstView& one, const ConstView& other) {
+  if (one.empty() || other.empty() || !(one.device == other.device)) return false;
+  Memory a = memory_of(one), b = memory_of(other);
   if (a.end <= b.begin || b.end <= a.begin) return false;
   if (a.begin == b.begin || (dense(a) && dense(b))) return true;
   if (a.size != b.size || (b.begin - a.begin) % a.size != 0) return false;

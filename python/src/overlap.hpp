@@ -7,7 +7,7 @@ namespace samebits::python {
 
 // True where an element lies in both: known for matrices of like strides (slices of one matrix) and for dense
 // ones. Other pairs are held to share memory only if they begin at the same address.
-bool share_memory(const ConstView& a, const ConstView& b);
+bool share_memory(const ConstView& one, const ConstView& other);
 
 // Two elements at one address: a broadcast array.
 bool repeats_elements(const ConstView& view);

@@ -39,8 +39,6 @@ Shards shards_of(const TokenShards& shards) {
   return out;
 }
 
-Queue queue_of(std::uintptr_t stream) { return {reinterpret_cast<void*>(stream)}; }
-
 void make(HeldPlan* self, const ContractOrText& contract, std::int64_t hidden, std::int64_t intermediate,
           std::int64_t max_tokens, int tp, int cp, bool sequence_parallel, nb::handle device, int threads,
           bool backward, const std::string& down, const std::string& weights, const std::string& gradients,

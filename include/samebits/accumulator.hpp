@@ -43,7 +43,8 @@ struct Gradients {
 class GradientAccumulator {
  public:
   // Collective. Of a plan made with backward, which must outlive it. Throws Error(invalid_argument) where the
-  // contract's token tree needs the number of tokens and it is not given.
+  // contract's token tree needs the number of tokens and it is not given, Error(disagreement) where ranks
+  // were given different options.
   SAMEBITS_API GradientAccumulator(Plan& plan, const AccumulatorOptions& options);
   SAMEBITS_API ~GradientAccumulator();
   SAMEBITS_API GradientAccumulator(GradientAccumulator&&) noexcept;
@@ -52,7 +53,7 @@ class GradientAccumulator {
   // Collective. Writes the sums and is empty again. Throws Error(invalid_argument) where tokens are missing.
   SAMEBITS_API void finish(const Gradients& out, Queue queue = {});
 
-  // Forgets what was added.
+  // Forgets what was added; after a backward that failed while it added, nothing else is possible.
   SAMEBITS_API void clear();
 
   SAMEBITS_API std::int64_t tokens() const;  // added so far, on all ranks

@@ -81,6 +81,10 @@ struct PlanOptions {
   CoverExchange cover_exchange = CoverExchange::automatic;
   std::size_t one_shot_bytes = 1 << 20;  // `automatic`: covers up to this size a rank travel in one shot
 
+  // Memory of each buffer for covers of gradients between context ranks, and a quarter of it of finished
+  // rows'. More moves more rows at once.
+  std::size_t gradient_bytes = 32 << 20;
+
   // Ranks on a machine, which are neighbours; 0: not said. Where each machine has equally many context ranks
   // of a group, what crosses context ranks goes in two levels, inside machines and between them: the same
   // bits, fewer bytes between.

@@ -9,11 +9,10 @@
 namespace samebits::ffn {
 namespace {
 
-constexpr std::size_t kCoverBytes = std::size_t{32} << 20;  // of the nodes that a strip of rows brings
-constexpr std::size_t kBlockBytes = std::size_t{8} << 20;   // of finished rows on their way
-
 // Longer than any sequence, for trees whose nodes do not depend on the length.
 constexpr std::int64_t kEndless = std::int64_t{1} << 60;
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 50;
+constexpr std::int64_t kMostSlots = std::int64_t{1} << 16;
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
 
@@ -38,9 +37,15 @@ bool gathers(GradientReduction plan, GradientReduction asked) {
 }
 
 int slots_of(const AccumulatorOptions& options, const numerics::AxisTree& tree) {
-  if (options.max_tokens < 0 || options.stretches < 1) refuse("an accumulator of no tokens or no stretches");
-  const int most = most_held(tree, options.tokens < 0 ? options.max_tokens : options.tokens);
-  return options.stretches == 1 ? most : 2 * (most + 1) * options.stretches;
+  const std::int64_t tokens = options.tokens < 0 ? options.max_tokens : options.tokens;
+  if (tokens < 0 || tokens > kMostTokens || options.stretches < 1) {
+    refuse(fmt::format("an accumulator of {} tokens in {} stretches", tokens, options.stretches));
+  }
+  const std::int64_t most = most_held(tree, tokens);
+  const std::int64_t slots = options.stretches == 1 ? most : 2 * (most + 1) * options.stretches;
+  if (slots > kMostSlots)
+    refuse(fmt::format("a sum in {} stretches would hold {} nodes", options.stretches, slots));
+  return static_cast<int>(slots);
 }
 
 }  // namespace
@@ -55,19 +60,16 @@ Accumulation::Accumulation(const AccumulatorOptions& options, const PlanOptions&
       workspace_(engine),
       gathers_(gathers(plan.gradient_reduction, options.reduction)),
       node_bytes_(plan.contract.node == Precision::f32 ? 4 : 2),
+      budget_(plan.gradient_bytes),
       tree_(growing_tree(plan.contract, options)),
-      nodes_(std::max(1, slots_of(options, tree_))),
+      slots_(slots_of(options, tree_)),
+      nodes_(std::max(1, slots_)),
       holders_(sends_covers() ? static_cast<std::size_t>(ranks.cp) : 1),
       gather_(ranks),
       lists_(holders_.size()),
       rows_of_(static_cast<std::size_t>(ranks.cp)),
       bytes_of_(static_cast<std::size_t>(ranks.cp)) {
   if (options_.tokens > options_.max_tokens) options_.max_tokens = options_.tokens;
-  const int slots = slots_of(options_, tree_);
-  if (slots > engine.most_finish_nodes()) {
-    throw Error(ErrorCode::refused, fmt::format("a sum of up to {} nodes; the engine finishes {}", slots,
-                                                engine.most_finish_nodes()));
-  }
   const DType node_type = contract_.node == Precision::f32 ? DType::f32 : DType::bf16;
   const std::int64_t hidden = plan.shape.hidden, widest = std::max(hidden, intermediate_held);
   for (Sum& sum : sums_) {
@@ -75,10 +77,11 @@ Accumulation::Accumulation(const AccumulatorOptions& options, const PlanOptions&
     sum.rows = down ? hidden : intermediate_held;
     sum.cols = down ? intermediate_held : hidden;
     const std::int64_t own = own_rows(sum, ranks.cp_rank).length();
-    for (int slot = 0; slot < slots; ++slot) sum.slots.push_back(workspace_.matrix(own, sum.cols, node_type));
+    for (int slot = 0; slot < slots_; ++slot)
+      sum.slots.push_back(workspace_.matrix(own, sum.cols, node_type));
     sum.open = workspace_.matrix(sends_covers() ? sum.rows : own, sum.cols, DType::f32);
   }
-  const std::size_t cover_bytes = std::max(kCoverBytes, checked_bytes(widest, ranks.cp, node_bytes_));
+  const std::size_t cover_bytes = std::max(budget_, checked_bytes(widest, ranks.cp, node_bytes_));
   if (sends_covers()) {
     covers_.emplace(contract_, ranks, engine, workspace_, exchanges, cover_bytes);
   } else {
@@ -86,12 +89,12 @@ Accumulation::Accumulation(const AccumulatorOptions& options, const PlanOptions&
   }
   if (ranks.cp > 1) {
     const std::int64_t rows =
-        std::max<std::int64_t>(static_cast<std::int64_t>(kBlockBytes / 4) / widest, ranks.cp);
+        std::max<std::int64_t>(static_cast<std::int64_t>(budget_ / 4 / sizeof(float)) / widest, ranks.cp);
     block_ = workspace_.matrix(rows, widest, DType::f32);
     slice_ = workspace_.matrix(rows / ranks.cp, widest, DType::f32);
   }
   // A call of even or zigzag shards.
-  const auto most = static_cast<std::size_t>(std::max(1, slots)),
+  const auto most = static_cast<std::size_t>(std::clamp(slots_, 1, 64)),
              runs = 2 * static_cast<std::size_t>(ranks.cp);
   runs_.reserve(runs);
   for (TokenPlaces& list : lists_) list.reserve(runs);
@@ -103,11 +106,18 @@ Accumulation::Accumulation(const AccumulatorOptions& options, const PlanOptions&
 
 void Accumulation::clear() {
   taken_ = 0;
+  half_added_ = false;
   nodes_.clear();
   std::fill(holders_.begin(), holders_.end(), Holder{});
 }
 
+// Nodes are merged where they lie: what a call has begun to add cannot be taken back.
+void Accumulation::require_whole() const {
+  if (half_added_) refuse("a call that failed has left the sum half added to: clear it and begin again");
+}
+
 void Accumulation::begin(std::span<const TokenPlaces> places, TokenReduction& reduction) {
+  require_whole();
   finishes_ = false;
   list_runs(places, runs_);
   next_ = holders_;
@@ -144,7 +154,7 @@ void Accumulation::settle_holder(int number) {
           interval.begin, sends_covers() ? fmt::format(" by context rank {}", number) : std::string(),
           holder.leaf.length() > 0 ? holder.leaf.begin : stretch.leaves_begin, expected,
           sends_covers() ? "cut between leaves where another rank goes on, or gather the tokens"
-                      : "tokens of a leaf are added in their order"));
+                         : "tokens of a leaf are added in their order"));
     }
     if (stretch.resumes && (interval.begin - stretch.leaves_begin) % tree_.granule != 0) {
       refuse(fmt::format(
@@ -170,11 +180,21 @@ void Accumulation::list_added(const numerics::AxisTree& tree) {
     for (const RankNode& node : added_) added_nodes_.push_back(node.at);
   }
   nodes_.plan(tree, added_nodes_);
-  for (const Sum& sum : sums_) {
-    if (added_.size() <= 1 || checked_bytes(nodes_a_row(), sum.cols, node_bytes_) <= kCoverBytes) continue;
+  std::size_t most = covers_ ? static_cast<std::size_t>(covers_->counts().inside) : 0;
+  for (const HeldNodes::Step& step : nodes_.steps()) most = std::max(most, nodes_.inputs(step).size());
+  if (most > static_cast<std::size_t>(engine_.most_finish_nodes())) {
     throw Error(ErrorCode::refused,
-                fmt::format("a call that brings {} nodes of {} columns at once: add fewer tokens a call",
-                            added_.size(), sum.cols));
+                fmt::format("a call that joins {} nodes, where the engine joins {}: add fewer "
+                            "tokens a call, or fill fewer gaps",
+                            most, engine_.most_finish_nodes()));
+  }
+  for (const Sum& sum : sums_) {
+    if (added_.size() <= 1 || checked_bytes(nodes_a_row(), sum.cols, node_bytes_) <= budget_) continue;
+    throw Error(
+        ErrorCode::refused,
+        fmt::format("a call that brings {} nodes of {} columns at once: add fewer tokens a call, or give the "
+                    "plan more gradient_bytes",
+                    added_.size(), sum.cols));
   }
 }
 
@@ -191,7 +211,7 @@ std::int64_t Accumulation::strip_rows(const Sum& sum) const {
   std::int64_t rows = most_own_rows(sum);
   const std::size_t row_bytes = checked_bytes(nodes_a_row(), sum.cols, node_bytes_);
   if (row_bytes > 0 && (covers_ || !finishes_))
-    rows = std::min(rows, static_cast<std::int64_t>(kCoverBytes / row_bytes));
+    rows = std::min(rows, static_cast<std::int64_t>(budget_ / row_bytes));
   if (finishes_ && ranks_.cp > 1)
     rows = std::min(rows, slice_.elements() / std::max<std::int64_t>(sum.cols, 1));
   return std::max<std::int64_t>(rows, 1);
@@ -261,6 +281,7 @@ void Accumulation::list_inputs(const Sum& sum, std::int64_t number,
 
 void Accumulation::add(Which which, const ConstView& left, const ConstView& right, engine::Block& block,
                        Queue queue) {
+  half_added_ = true;
   const Sum& sum = sums_[which];
   const TokenPlaces& held = lists_[static_cast<std::size_t>(sends_covers() ? ranks_.cp_rank : 0)];
   for (std::int64_t number = 0; number < strips(sum); ++number) {
@@ -287,12 +308,14 @@ void Accumulation::add(Which which, const ConstView& left, const ConstView& righ
 }
 
 void Accumulation::commit() {
+  half_added_ = false;
   nodes_.commit();
   holders_ = next_;
   taken_ = next_taken_;
 }
 
 void Accumulation::begin_finish() {
+  require_whole();
   finishes_ = true;
   if (options_.tokens >= 0 && taken_ != options_.tokens) {
     refuse(fmt::format("{} tokens were added of the {} that were announced", taken_, options_.tokens));

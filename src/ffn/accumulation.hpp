@@ -57,7 +57,8 @@ class Accumulation {
   std::int64_t strip_rows(const Sum& sum) const;
   std::int64_t strips(const Sum& sum) const;
   Interval strip(const Sum& sum, std::int64_t number, int rank) const;
-  void settle_holder(int holder);
+  void require_whole() const;
+  void settle_holder(int number);
   void list_added(const numerics::AxisTree& tree);
   std::int64_t nodes_a_row() const;
   engine::OpenLeaf open_rows(const Sum& sum, std::int64_t row) const;
@@ -74,9 +75,11 @@ class Accumulation {
   ExchangeLane& exchanges_;
   Workspace workspace_;
   bool gathers_ = true;
-  std::size_t node_bytes_;
+  std::size_t node_bytes_, budget_;
   numerics::AxisTree tree_{};
   std::int64_t taken_ = 0;
+  bool half_added_ = false;  // a call began to add and has not come to its end
+  int slots_;                // nodes that memory is kept for
   HeldNodes nodes_;
   std::vector<Holder> holders_;
   std::array<Sum, kGradients> sums_;

@@ -1,6 +1,11 @@
 #include "samebits/accumulator.hpp"
 
+#include <fmt/format.h>
+
+#include <array>
+
 #include "ffn/accumulator_impl.hpp"
+#include "ffn/handshake.hpp"
 #include "ffn/or_abort.hpp"
 
 namespace samebits {
@@ -14,6 +19,11 @@ GradientAccumulator::GradientAccumulator(Plan& plan, const AccumulatorOptions& o
           throw Error(ErrorCode::invalid_argument,
                       "an accumulator is of a plan made with backward, and of no control");
         }
+        const std::array<ffn::AgreedField, 1> field = {
+            {{"accumulator",
+              fmt::format("{} of at most {} tokens in {} stretches, reduction {}", options.tokens,
+                          options.max_tokens, options.stretches, static_cast<int>(options.reduction))}}};
+        ffn::agree(*impl.ranks.all, *impl.engine, field);
         impl_ = std::make_unique<Impl>(impl, options);
       },
       [] {});

@@ -111,8 +111,10 @@ void CoverTransfer::move(std::span<const std::int64_t> rows_of, std::int64_t col
 // Of all ranks that have a place on their machines.
 std::int64_t CoverTransfer::rows_of_place(std::span<const std::int64_t> rows_of, int place) const {
   std::int64_t rows = 0;
-  for (int machine = 0; machine < ranks_.levels.nodes; ++machine)
-    rows += rows_of[static_cast<std::size_t>(machine * ranks_.levels.per_node + place)];
+  for (int machine = 0; machine < ranks_.levels.nodes; ++machine) {
+    const int rank = machine * ranks_.levels.per_node + place;
+    rows += rows_of[static_cast<std::size_t>(rank)];
+  }
   return rows;
 }
 

@@ -10,27 +10,21 @@
 #include "samebits/error.hpp"
 
 namespace samebits::ffn {
-namespace {
 
 // Gradients cross ranks in blocks of rows, so that the buffers for them stay small beside the weights.
-constexpr std::size_t kBlockBytes = std::size_t{8} << 20;
-constexpr std::size_t kCoverBytes = std::size_t{32} << 20;
-
-}  // namespace
-
 std::int64_t GradientSizes::block_rows() const {
-  return std::max<std::int64_t>(static_cast<std::int64_t>(kBlockBytes / sizeof(float)) / widest(), cp);
+  return std::max<std::int64_t>(static_cast<std::int64_t>(budget / 4 / sizeof(float)) / widest(), cp);
 }
 
 // As many nodes as one row of the widest result may have; with more, tokens are gathered.
 std::int64_t GradientSizes::most_nodes() const {
   const std::int64_t most =
-      std::max<std::int64_t>(2 * cp, static_cast<std::int64_t>(kCoverBytes / node_bytes) / widest());
+      std::max<std::int64_t>(2 * cp, static_cast<std::int64_t>(budget / node_bytes) / widest());
   return std::min<std::int64_t>(most, most_finish_nodes);
 }
 
 std::size_t GradientSizes::cover_bytes() const {
-  return std::max(kCoverBytes, checked_bytes(widest(), most_nodes(), node_bytes));
+  return std::max(budget, checked_bytes(widest(), most_nodes(), node_bytes));
 }
 
 bool gathers_tokens(const GradientSizes& sizes, GradientReduction asked, const numerics::AxisTree& tree,
@@ -72,7 +66,7 @@ std::int64_t rows_at_once(const GradientSizes& sizes, std::int64_t cols, bool ga
     // A rank sends its nodes of all rows. In two levels its machine's ranks send it those of one place's
     // rows, of which it sends the machine's nodes on. All nodes of its slice arrive.
     const std::int64_t row_bytes = cols * static_cast<std::int64_t>(sizes.node_bytes);
-    const auto budget = static_cast<std::int64_t>(kCoverBytes);
+    const auto budget = static_cast<std::int64_t>(sizes.budget);
     const auto fit = [&](std::int64_t nodes, std::int64_t parts) {
       if (nodes > 0) rows = std::min(rows, (budget / (nodes * row_bytes) - (parts > 1 ? 1 : 0)) * parts);
     };

@@ -17,6 +17,7 @@ struct GradientSizes {
   int cp = 1, per_node = 1;  // context ranks, and those of them on a machine (1: one level)
   std::size_t node_bytes = 4;
   int most_finish_nodes = 0;  // of the engine
+  std::size_t budget = 0;     // PlanOptions::gradient_bytes
 
   std::int64_t widest() const { return hidden > held ? hidden : held; }
 

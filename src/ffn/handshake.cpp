@@ -56,9 +56,9 @@ std::vector<Field> introduce(const PlanOptions& o, bool may_overlap) {
       fmt::format("down {}, weights {}{}", word(kDown, o.down), word(kWeights, o.weights),
                   o.backward ? ", with backward" : ""));
   put(fields[7], "reductions",
-      fmt::format("gradients {}, covers {} up to {} bytes, {} ranks a node{}",
-                  word(kGradients, o.gradient_reduction), word(kCovers, o.cover_exchange), o.one_shot_bytes,
-                  o.ranks_per_node, o.control ? ", control" : ""));
+      fmt::format("gradients {} in {} bytes, covers {} up to {} bytes, {} ranks a node{}",
+                  word(kGradients, o.gradient_reduction), o.gradient_bytes, word(kCovers, o.cover_exchange),
+                  o.one_shot_bytes, o.ranks_per_node, o.control ? ", control" : ""));
   put(fields[8], "overlap",
       fmt::format("{}, at most {} chunks of {} rows, by {}", word(kOverlap, o.overlap), o.chunks.most,
                   o.chunks.least_rows, o.chunks.multiple));
@@ -77,34 +77,52 @@ View as_row(const void* data, std::size_t bytes, Device device) {
           device};  // NOLINT: a view of bytes to copy
 }
 
-}  // namespace
-
-bool shake_hands(const PlanOptions& options, engine::Engine& engine) {
-  Transport& transport = *options.transport;
-  if (transport.size() == 1) return false;
-  const bool may_overlap =
-      options.overlap == Overlap::automatic && transport.concurrent(engine.device().space);
-  const std::vector<Field> mine = introduce(options, may_overlap);
+// What every rank has, rank behind rank.
+std::vector<Field> gather_fields(Transport& transport, engine::Engine& engine,
+                                 const std::vector<Field>& mine) {
   const auto ranks = static_cast<std::size_t>(transport.size());
-  std::vector<Field> all(ranks * kFields);
-  const std::vector<std::size_t> bytes(ranks, kFields * sizeof(Field));
+  std::vector<Field> all(ranks * mine.size());
+  const std::vector<std::size_t> bytes(ranks, mine.size() * sizeof(Field));
   const Device device = engine.device();
   const engine::Memory send = engine.allocate(bytes[0]), receive = engine.allocate(ranks * bytes[0]);
   engine.copy(as_row(send.get(), bytes[0], device), as_row(mine.data(), bytes[0], {}), {});
   transport.all_gather(send.get(), receive.get(), bytes, device.space, {});
   engine.copy(as_row(all.data(), ranks * bytes[0], {}), as_row(receive.get(), ranks * bytes[0], device), {});
-  // Every rank compares with rank 0, so that all find the same difference.
-  for (std::size_t rank = 1; rank < ranks; ++rank) {
-    for (std::size_t i = 0; i < kCompared; ++i) {
-      const Field &first = all[i], &other = all[rank * kFields + i];
+  return all;
+}
+
+// The first `compared` of `count` fields a rank. Every rank compares with rank 0, so that all find the same
+// difference.
+void compare_fields(const std::vector<Field>& all, std::size_t count, std::size_t compared) {
+  for (std::size_t rank = 1; rank < all.size() / count; ++rank) {
+    for (std::size_t i = 0; i < compared; ++i) {
+      const Field &first = all[i], &other = all[rank * count + i];
       if (std::memcmp(&first, &other, sizeof(Field)) == 0) continue;
       throw Error(ErrorCode::disagreement,
                   fmt::format("rank {} has {} {}, rank 0 has {}", rank, std::string_view(other.name),
                               std::string_view(other.value), std::string_view(first.value)));
     }
   }
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    if (std::string_view(all[rank * kFields + kCompared].value) != kBeside) return false;
+}
+
+}  // namespace
+
+void agree(Transport& transport, engine::Engine& engine, std::span<const AgreedField> fields) {
+  if (transport.size() == 1) return;
+  std::vector<Field> mine(fields.size());
+  for (std::size_t i = 0; i < fields.size(); ++i) put(mine[i], fields[i].name, fields[i].value);
+  compare_fields(gather_fields(transport, engine, mine), mine.size(), mine.size());
+}
+
+bool shake_hands(const PlanOptions& options, engine::Engine& engine) {
+  Transport& transport = *options.transport;
+  if (transport.size() == 1) return false;
+  const bool may_overlap =
+      options.overlap == Overlap::automatic && transport.concurrent(engine.device().space);
+  const std::vector<Field> all = gather_fields(transport, engine, introduce(options, may_overlap));
+  compare_fields(all, kFields, kCompared);
+  for (std::size_t last = kCompared; last < all.size(); last += kFields) {
+    if (std::string_view(all[last].value) != kBeside) return false;
   }
   return true;
 }

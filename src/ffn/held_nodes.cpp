@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "numerics/walk.hpp"
 #include "samebits/error.hpp"
 
 namespace samebits::ffn {
@@ -86,14 +85,22 @@ bool HeldNodes::is_whole(std::int64_t length) const {
   return planned_.size() == 1 && planned_.front().at == Interval{0, length};
 }
 
+// A sum over [0, p) holds as many nodes as the path to p turns right. Under `block` that is the ones of the
+// number of leaves before p; else the upper part of a node is the larger one, and the last path turns right
+// at every node.
 int most_held(const numerics::AxisTree& tree, std::int64_t tokens) {
-  int height = 0, most = 0;
-  const std::int64_t end = numerics::stretch_of(tree, 0, tokens).leaves_end;
-  numerics::for_each_leaf(tree, 0, end, [&](const numerics::WalkStep& leaf) {
-    height += 1 - leaf.merges;
-    most = std::max(most, height);
-  });
-  return most;
+  if (tree.rule.rule == Rule::block) {
+    const bool ends = tokens == tree.length;  // then the last leaf joins all
+    const std::int64_t block = tree.rule.value, whole = tokens / block;
+    const std::int64_t leaves = ends ? (tokens + block - 1) / block - 1 : whole;
+    int ones = 0;  // of the number below or at `leaves` that has most: all ones
+    while ((std::int64_t{2} << ones) - 1 <= leaves) ++ones;
+    return std::max(ones, ends && tokens > 0 ? 1 : 0);
+  }
+  if (tokens < tree.length || tokens == 0) return 0;  // one leaf that has no end yet
+  int depth = 0;
+  for (numerics::TreeNode node = tree.root(); !tree.is_leaf(node); node = tree.upper(node)) ++depth;
+  return std::max(depth, 1);
 }
 
 }  // namespace samebits::ffn

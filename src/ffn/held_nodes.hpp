@@ -46,7 +46,7 @@ class HeldNodes {
     Interval at;
     int slot = -1;
   };
-  int slot_for(std::span<const Input> inputs);
+  int slot_for(std::span<const Input> from);
 
   std::vector<Node> held_;  // ascending, no two of them the parts of one node
   std::vector<bool> taken_;
@@ -57,7 +57,8 @@ class HeldNodes {
   std::vector<bool> planned_taken_;
 };
 
-// The most nodes that a sum holds while it grows from 0 to `tokens`.
+// The most nodes that a sum holds while it grows from 0 to `tokens`, which is the tree's length, or a tree of
+// one leaf or of blocks has no end.
 int most_held(const numerics::AxisTree& tree, std::int64_t tokens);
 
 }  // namespace samebits::ffn

@@ -17,7 +17,8 @@ TokenReduction::TokenReduction(const PlanOptions& options, Ranks& ranks, engine:
              ranks.cp,
              ranks.levels.per_node,
              std::size_t{options.contract.node == Precision::f32 ? 4u : 2u},
-             engine.most_finish_nodes()},
+             engine.most_finish_nodes(),
+             options.gradient_bytes},
       gather_(ranks),
       rows_of_(static_cast<std::size_t>(ranks.cp)),
       bytes_of_(static_cast<std::size_t>(ranks.cp)) {

@@ -20,7 +20,8 @@ GradientTraffic::GradientTraffic(const PlanOptions& options, const TokenShards& 
             cp_,
             per_node_,
             std::size_t{options.contract.node == Precision::f32 ? 4u : 2u},
-            engine->most_finish_nodes()};
+            engine->most_finish_nodes(),
+            options.gradient_bytes};
   const numerics::AxisTree tree =
       numerics::axis_tree(options.contract, options.contract.tokens, shards.tokens);
   gathers_ = gathers_tokens(sizes_, options.gradient_reduction, tree, shards.of_rank);

@@ -100,6 +100,7 @@ void play_rank(const Accumulated& plan_of, const BlockInputs& in, const BlockOut
   options.transport = std::move(transport);
   options.down = run.down;
   options.ranks_per_node = run.ranks_per_node;
+  options.gradient_bytes = run.gradient_bytes;
   Plan plan(options);
   GradientAccumulator sum(plan, plan_of.options);
 
@@ -257,6 +258,10 @@ Round random_round(Random& random, EngineKind engine) {
   const std::int64_t tokens = uniform(random, 0, 5) == 0 ? uniform(random, 0, 3) : uniform(random, 4, 150);
   const BlockInputs in = random_inputs(random, kAllValues[uniform(random, 0, 5)],
                                        {uniform(random, 1, 40), uniform(random, 3, 60)}, tokens);
+  // Strips of a few rows, half of the time; where a call brings more nodes than that, it is refused.
+  const std::int64_t widest = std::max(in.shape.hidden, in.shape.intermediate);
+  if (uniform(random, 0, 1) == 0)
+    run.gradient_bytes = static_cast<std::size_t>(widest * run.layout.cp * 4 * uniform(random, 2, 60));
   const int parts = static_cast<int>(uniform(random, 1, 6));
   const auto cp = static_cast<std::size_t>(run.layout.cp);
 
@@ -314,6 +319,7 @@ INSTANTIATE_TEST_SUITE_P(, Accumulation, every_engine(), engine_name);
 TEST_P(Accumulation, AnyCutsOverCallsAndRanks) {
   const char* const rounds_text = std::getenv("SAMEBITS_ROUNDS");
   const int rounds = rounds_text != nullptr ? std::atoi(rounds_text) : 250;
+  int refused = 0;
   for (int number = 0; number < rounds; ++number) {
     Random random(9000 + number);
     const Round round = random_round(random, engine());
@@ -321,9 +327,16 @@ TEST_P(Accumulation, AnyCutsOverCallsAndRanks) {
     SCOPED_TRACE(fmt::format("round {}, {} tokens in {} calls, {}x{}", number, round.in.tokens,
                              round.accumulated.calls.size(), round.in.shape.hidden,
                              round.in.shape.intermediate));
-    expect_sums_equal_one_backward(round.accumulated, round.in);
+    try {
+      expect_sums_equal_one_backward(round.accumulated, round.in);
+    } catch (const Error& error) {
+      ASSERT_EQ(error.code(), ErrorCode::refused) << error.what();
+      ASSERT_NE(std::string(error.what()).find("gradient_bytes"), std::string::npos) << error.what();
+      ++refused;
+    }
     if (HasFailure()) return;
   }
+  EXPECT_LE(refused, rounds / 5);
 }
 
 // Presets as they are, and micro-batches that stand inside leaves of 1024 tokens, end with one, and pass it.

@@ -189,6 +189,8 @@ TEST_P(Layouts, TwoLevelsOfContextRanks) {
         run.ranks_per_node = run.layout.tp * together;
         run.shards = TokenShards::of(of_rank);
         run.gradients = reduction;
+        if (uniform(random, 0, 1) == 0)
+          run.gradient_bytes = static_cast<std::size_t>(48 * 4 * uniform(random, 40, 160));
         run.callbacks = uniform(random, 0, 1) == 0;
         run.f32_gradients = uniform(random, 0, 1) == 0;
         expect_equals_reference(run, in, expected, "two levels");

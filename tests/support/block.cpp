@@ -69,6 +69,7 @@ PlanOptions options_of(const BlockRun& run, const BlockInputs& in, std::shared_p
   options.gradient_reduction = run.gradients;
   options.cover_exchange = run.covers;
   options.ranks_per_node = run.ranks_per_node;
+  options.gradient_bytes = run.gradient_bytes;
   options.one_shot_bytes = run.one_shot_bytes;
   options.overlap = run.overlap;
   options.chunks = run.chunks;

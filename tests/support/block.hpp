@@ -39,6 +39,7 @@ struct BlockRun {
   GradientReduction gradients = GradientReduction::automatic;
   CoverExchange covers = CoverExchange::automatic;
   int ranks_per_node = 0;
+  std::size_t gradient_bytes = PlanOptions{}.gradient_bytes;
   std::size_t one_shot_bytes = PlanOptions{}.one_shot_bytes;
   Overlap overlap = Overlap::automatic;
   ChunkRule chunks{};

@@ -25,6 +25,24 @@ void allow_shared_memory(void (*kernel)(Parameters...), int bytes) {
         "asking for a kernel's shared memory");
 }
 
+// How many blocks can be resident as clusters of this shape.
+template <class... Parameters>
+int resident_blocks(void (*kernel)(Parameters...), int threads, int shared_bytes, int cluster) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(static_cast<unsigned>(cluster));
+  config.blockDim = dim3(static_cast<unsigned>(threads));
+  config.dynamicSmemBytes = static_cast<std::size_t>(shared_bytes);
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = static_cast<unsigned>(cluster);
+  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  int clusters = 0;
+  check(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config), "asking how many clusters fit");
+  return clusters * cluster;
+}
+
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_t stream, const char* name,
             const Arguments&... arguments) {

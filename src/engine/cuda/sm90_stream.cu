@@ -18,21 +18,8 @@ StreamDevice prepare_stream() {
   prepare_kernels<HiddenLane, NoPhase>();
   StreamDevice device;
   for (int i = 0; i < 3; ++i) {
-    const int cluster = 1 << i;
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(static_cast<unsigned>(cluster));
-    config.blockDim = dim3(kThreads);
-    config.dynamicSmemBytes = 226 * 1024;  // one block a multiprocessor
-    cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim.x = static_cast<unsigned>(cluster);
-    attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
-    int clusters = 0;
-    check(cudaOccupancyMaxActiveClusters(&clusters, stream_kernel<Down, NoPhase, 32>, &config),
-          "asking how many clusters fit");
-    device.blocks[i] = clusters * cluster;
+    constexpr int kSharedBytes = 226 * 1024;  // one block a multiprocessor
+    device.blocks[i] = resident_blocks(stream_kernel<Down, NoPhase, 32>, kThreads, kSharedBytes, 1 << i);
   }
   return device;
 }

@@ -12,21 +12,9 @@ TileDevice prepare_store_tiles() {
   tiles::prepare_kernels<StoreEpilogue, 1, mn64, mn64>(tiles::WideShapes());        // weight gradients
   TileDevice device;
   for (const int cluster : {1, 2}) {
-    cudaLaunchConfig_t config{};
-    config.gridDim = dim3(static_cast<unsigned>(cluster));
-    config.blockDim = dim3(tiles::kThreads);
-    config.dynamicSmemBytes = tiles::Ring<tiles::Shape<256>>::shared_bytes(false);
-    cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim.x = static_cast<unsigned>(cluster);
-    attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
-    int clusters = 0;
-    check(cudaOccupancyMaxActiveClusters(
-              &clusters, tiles::tile_kernel<StoreEpilogue, tiles::Shape<256>, 1, k_major, k_major>, &config),
-          "asking how many clusters fit");
-    device.most[cluster - 1] = clusters * cluster;
+    device.most[cluster - 1] =
+        resident_blocks(tiles::tile_kernel<StoreEpilogue, tiles::Shape<256>, 1, k_major, k_major>,
+                        tiles::kThreads, tiles::Ring<tiles::Shape<256>>::shared_bytes(false), cluster);
   }
   return device;
 }

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <utility>
 
 #include "samebits/error.hpp"
 #include "support/equality.hpp"
+#include "support/failing.hpp"
 #include "support/message_of.hpp"
 #include "support/small_plan.hpp"
 
@@ -132,6 +134,55 @@ TEST(Accumulator, RefusesWhatIsNotItsOwn) {
       "backward");
 }
 
+// Whichever stage of an adding backward fails: the sum says so until it is cleared, or is as it was.
+TEST(Accumulator, AHalfAddedSumIsNotGoneOnWith) {
+  int half_added = 0, untouched = 0;
+  for (int failing = 1; failing < 40; ++failing) {
+    PlanOptions options = SmallPlan::make_options(64, "f32-tree-v1,T=block:16", {24, 48});
+    options.engine = std::make_shared<FailingEngine>(failing);
+    Plan plan(options);
+    GradientAccumulator sum(plan, {.max_tokens = 256});
+    SmallPlan data(64, "f32-tree-v1,T=block:16");
+    std::vector<std::uint16_t> whole;
+    const auto add = [&] {
+      plan.forward(data.forward(40));
+      BackwardArgs args = data.backward(40);
+      args.d_gate = args.d_up = args.d_down = {};
+      args.accumulate = &sum;
+      plan.backward(args);
+    };
+    const auto finish = [&] {
+      const BackwardArgs args = data.backward(1);
+      sum.finish({args.d_gate, args.d_up, args.d_down});
+      return data.d_gate;
+    };
+    bool failed = false;
+    try {
+      add();
+    } catch (const Error& error) {
+      ASSERT_EQ(error.code(), ErrorCode::out_of_memory);
+      failed = true;
+    }
+    if (!failed) break;
+    EXPECT_EQ(sum.tokens(), 0);
+    try {
+      add();
+      ++untouched;
+    } catch (const Error& error) {
+      expect_says(error.what(), "clear it");
+      EXPECT_THROW(finish(), Error);
+      ++half_added;
+      sum.clear();
+      add();
+    }
+    Stream right("f32-tree-v1,T=block:16");
+    right.add(40);
+    expect_same_bits("d_gate", finish(), right.finished(), 48, 24);
+  }
+  EXPECT_GT(half_added, 3);
+  EXPECT_GT(untouched, 1);
+}
+
 // Between ranks a leaf may not be cut unless tokens are gathered; the message says so.
 TEST(Accumulator, RanksThatCutInsideALeafAreToldWhatToDo) {
   const std::string message = message_of(ErrorCode::invalid_argument, [] {
@@ -154,6 +205,35 @@ TEST(Accumulator, RanksThatCutInsideALeafAreToldWhatToDo) {
   });
   expect_says(message, "cut between leaves");
   expect_says(message, "gather the tokens");
+}
+
+// Numbers that no machine has memory for are refused at once, not counted out.
+TEST(Accumulator, RefusesSizesBeyondAllMeasure) {
+  SmallPlan small(16, "f32-tree-v1");
+  constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
+  for (const AccumulatorOptions& options :
+       {AccumulatorOptions{.max_tokens = kHuge}, AccumulatorOptions{.max_tokens = kHuge, .tokens = kHuge},
+        AccumulatorOptions{.max_tokens = -1}, AccumulatorOptions{.max_tokens = 4096, .stretches = 1 << 30},
+        AccumulatorOptions{.max_tokens = 4096, .stretches = std::numeric_limits<int>::max()},
+        AccumulatorOptions{.max_tokens = 16, .stretches = 0}}) {
+    message_of(ErrorCode::invalid_argument, [&] { GradientAccumulator sum(small.plan, options); });
+  }
+  GradientAccumulator many(small.plan, {.max_tokens = std::int64_t{1} << 45});
+  EXPECT_EQ(many.tokens(), 0);
+}
+
+TEST(Accumulator, RanksCompareWhatTheyWereGiven) {
+  const std::string message = message_of(ErrorCode::disagreement, [] {
+    run_local(2, [](int rank, std::shared_ptr<Transport> transport) {
+      PlanOptions options = SmallPlan::make_options(16, "f32-tree-v1", {24, 48});
+      options.layout = {1, 2, false};
+      options.transport = std::move(transport);
+      Plan plan(options);
+      GradientAccumulator sum(plan, {.max_tokens = 16 + rank});
+    });
+  });
+  expect_says(message, "rank 1 has accumulator");
+  expect_says(message, "17 tokens");
 }
 
 // One f32 matrix a gradient for a single leaf, a stack of nodes and one more for a tree.

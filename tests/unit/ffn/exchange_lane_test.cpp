@@ -112,16 +112,18 @@ TEST(ThreadLane, AFailureEndsWhatIsBehindIt) {
 TEST(ThreadLane, WhatIsAbandonedHasEndedOrNeverBegins) {
   const auto engine = cpu();
   const auto lane = make_exchange_lane(*engine, true);
-  std::atomic<bool> begun = false, ended = false, other = false;
+  std::atomic<bool> begun = false, abandons = false, ended = false, other = false;
   lane->put(
       [&](Queue) {
         begun = true;
+        while (!abandons) std::this_thread::yield();
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         ended = true;
       },
       {});
   lane->put([&](Queue) { other = true; }, {});
   while (!begun) std::this_thread::yield();
+  abandons = true;
   lane->abandon({});
   EXPECT_TRUE(ended);
   lane->run([](Queue) {}, {});

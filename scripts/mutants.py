@@ -51,8 +51,8 @@ MUTANTS = {
                             "      if (!t.round_nodes) {\n        push_nodes"),
     "contraction left on": ("CMakeLists.txt", "-Wno-sign-conversion;-ffp-contract=off;", "-Wno-sign-conversion;-ffp-contract=fast;-mfma;"),
     "an open leaf begun anew": ("src/engine/cpu/contraction.cpp", "    if (problem.program->resumes()) tile.resume();\n", ""),
-    "merges of a sum left out": ("src/ffn/accumulation.cpp", "nodes_from_[holder] * sum.cols, input.merges});",
-                                 "nodes_from_[holder] * sum.cols, std::min(input.merges, 1)});"),
+    "merges of a sum left out": ("src/ffn/accumulation.cpp", "inputs_.push_back({from, nodes * sum.cols, input.merges});",
+                                 "inputs_.push_back({from, nodes * sum.cols, std::min(input.merges, 1)});"),
     "flush to zero": ("src/engine/fp_environment.hpp", "_mm_setcsr(0x1F80);", "_mm_setcsr(0x9FC0);"),
 }
 EXTRA = {  # what completes a mutant: more of (file, text, replacement)

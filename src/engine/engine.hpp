@@ -30,8 +30,12 @@ struct Problem {
   bool backward = true;
 };
 
-// Tree nodes of a [rows, cols] result over one shard of an axis, lowest node first. Node type is the
-// contract's.
+// What nodes of the contract are stored as.
+constexpr DType node_dtype(const Contract& contract) {
+  return contract.node == Precision::f32 ? DType::f32 : DType::bf16;
+}
+
+// Tree nodes of a [rows, cols] result over one shard of an axis, lowest node first, of node_dtype.
 struct CoverView {
   void* data = nullptr;
   std::int64_t nodes = 0;

@@ -59,7 +59,7 @@ Accumulation::Accumulation(const AccumulatorOptions& options, const PlanOptions&
       exchanges_(exchanges),
       workspace_(engine),
       gathers_(gathers(plan.gradient_reduction, options.reduction)),
-      node_bytes_(plan.contract.node == Precision::f32 ? 4 : 2),
+      node_bytes_(size_of(engine::node_dtype(plan.contract))),
       budget_(plan.gradient_bytes),
       tree_(growing_tree(plan.contract, options)),
       slots_(slots_of(options, tree_)),
@@ -70,7 +70,6 @@ Accumulation::Accumulation(const AccumulatorOptions& options, const PlanOptions&
       rows_of_(static_cast<std::size_t>(ranks.cp)),
       bytes_of_(static_cast<std::size_t>(ranks.cp)) {
   if (options_.tokens > options_.max_tokens) options_.max_tokens = options_.tokens;
-  const DType node_type = contract_.node == Precision::f32 ? DType::f32 : DType::bf16;
   const std::int64_t hidden = plan.shape.hidden, widest = std::max(hidden, intermediate_held);
   for (Sum& sum : sums_) {
     const bool down = &sum == &sums_[kDown];
@@ -78,7 +77,7 @@ Accumulation::Accumulation(const AccumulatorOptions& options, const PlanOptions&
     sum.cols = down ? intermediate_held : hidden;
     const std::int64_t own = own_rows(sum, ranks.cp_rank).length();
     for (int slot = 0; slot < slots_; ++slot)
-      sum.slots.push_back(workspace_.matrix(own, sum.cols, node_type));
+      sum.slots.push_back(workspace_.matrix(own, sum.cols, engine::node_dtype(contract_)));
     sum.open = workspace_.matrix(sends_covers() ? sum.rows : own, sum.cols, DType::f32);
   }
   const std::size_t cover_bytes = std::max(budget_, checked_bytes(widest, ranks.cp, node_bytes_));
@@ -340,7 +339,7 @@ void Accumulation::write(Which which, const View& out, engine::Block& block, Que
         if (cover.nodes == 0) return;
         const engine::OpenLeaf open = open_rows(sum, rows.begin);
         const engine::FinishNode node{open.data, open.row_stride, 0, true};
-        const DType type = contract_.node == Precision::f32 ? DType::f32 : DType::bf16;
+        const DType type = engine::node_dtype(contract_);
         block.finish({{&node, 1},
                       {},
                       {cover.data, type, rows.length(), sum.cols, cover.row_stride, 1, engine_.device()}},

@@ -17,7 +17,7 @@ CoverReduction::CoverReduction(const PlanOptions& options, const numerics::AxisT
       slices_only_(options.layout.sequence_parallel),
       policy_(options.cover_exchange),
       one_shot_bytes_(options.one_shot_bytes),
-      node_bytes_(options.contract.node == Precision::f32 ? 4 : 2),
+      node_bytes_(size_of(engine::node_dtype(options.contract))),
       chunks_(options.chunks),
       chunked_(exchanges.beside() && !slices_only_),
       cols_(options.shape.hidden),

@@ -18,8 +18,8 @@ CoverTransfer::CoverTransfer(const Contract& contract, const Ranks& ranks, engin
     : ranks_(ranks),
       engine_(engine),
       exchanges_(exchanges),
-      node_type_(contract.node),
-      node_bytes_(contract.node == Precision::f32 ? 4 : 2),
+      node_type_(engine::node_dtype(contract)),
+      node_bytes_(size_of(node_type_)),
       send_(workspace.take(bytes)),
       receive_(workspace.take(bytes)),
       nodes_of_(static_cast<std::size_t>(ranks.cp)),
@@ -158,7 +158,6 @@ void CoverTransfer::move_on(std::span<const std::int64_t> rows_of, std::int64_t 
 void CoverTransfer::join(std::int64_t rows, std::int64_t cols, engine::Block& block, Queue queue) {
   if (rows == 0) return;
   const auto made = static_cast<std::int64_t>(joiner_.joined().size());
-  const DType type = node_type_ == Precision::f32 ? DType::f32 : DType::bf16;
   for (std::int64_t i = 0; i < made; ++i) {
     const NodeJoiner::Joined& node = joiner_.joined()[static_cast<std::size_t>(i)];
     finish_.clear();
@@ -170,7 +169,7 @@ void CoverTransfer::join(std::int64_t rows, std::int64_t cols, engine::Block& bl
       finish_.push_back({data, nodes_of(from.rank) * cols, joiner_.merges_after(input)});
     }
     auto* const to = static_cast<unsigned char*>(joined_) + static_cast<std::size_t>(i * cols) * node_bytes_;
-    block.finish({finish_, {}, {to, type, rows, cols, made * cols, 1, engine_.device()}}, queue);
+    block.finish({finish_, {}, {to, node_type_, rows, cols, made * cols, 1, engine_.device()}}, queue);
   }
 }
 

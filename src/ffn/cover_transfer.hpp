@@ -52,7 +52,7 @@ class CoverTransfer {
   const Ranks& ranks_;
   engine::Engine& engine_;
   ExchangeLane& exchanges_;
-  Precision node_type_;
+  DType node_type_;
   std::size_t node_bytes_;
 
   void *send_ = nullptr, *receive_ = nullptr;

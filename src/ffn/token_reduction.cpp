@@ -16,7 +16,7 @@ TokenReduction::TokenReduction(const PlanOptions& options, Ranks& ranks, engine:
              intermediate_held,
              ranks.cp,
              ranks.levels.per_node,
-             std::size_t{options.contract.node == Precision::f32 ? 4u : 2u},
+             size_of(engine::node_dtype(options.contract)),
              engine.most_finish_nodes(),
              options.gradient_bytes},
       gather_(ranks),

@@ -32,7 +32,7 @@ class Counter {
         cp_(options.layout.cp),
         t_(rank % tp_),
         c_(rank / tp_),
-        node_bytes_(options.contract.node == Precision::f32 ? 4 : 2),
+        node_bytes_(size_of(engine::node_dtype(options.contract))),
         hidden_(options.shape.hidden),
         held_(shards.count(c_)),
         chunked_(may_overlap(options) && !options.layout.sequence_parallel) {

@@ -19,7 +19,7 @@ GradientTraffic::GradientTraffic(const PlanOptions& options, const TokenShards& 
             held,
             cp_,
             per_node_,
-            std::size_t{options.contract.node == Precision::f32 ? 4u : 2u},
+            size_of(engine::node_dtype(options.contract)),
             engine->most_finish_nodes(),
             options.gradient_bytes};
   const numerics::AxisTree tree =

@@ -1,24 +1,19 @@
 // A transport that counts.
 #include "samebits/transport.hpp"
+#include "transport/forwarding.hpp"
 #include "transport/group.hpp"
 
 namespace samebits {
 namespace {
 
-class CountingTransport final : public Transport {
+class CountingTransport final : public transport::ForwardingTransport {
  public:
   CountingTransport(std::shared_ptr<Transport> inner, std::shared_ptr<Moved> moved)
-      : inner_(std::move(inner)), moved_(std::move(moved)) {}
-
-  std::string name() const override { return inner_->name(); }
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
-  bool reaches(MemorySpace space) const override { return inner_->reaches(space); }
-  bool concurrent(MemorySpace space) const override { return inner_->concurrent(space); }
+      : ForwardingTransport(std::move(inner)), moved_(std::move(moved)) {}
 
   void all_gather(const void* send, void* receive, std::span<const std::size_t> bytes, MemorySpace space,
                   Queue queue) override {
-    inner_->all_gather(send, receive, bytes, space, queue);
+    inner().all_gather(send, receive, bytes, space, queue);
     const std::size_t mine = bytes[static_cast<std::size_t>(rank())];
     moved_->sent += mine * (bytes.size() - 1);
     moved_->received += transport::total(bytes) - mine;
@@ -27,7 +22,7 @@ class CountingTransport final : public Transport {
 
   void all_to_all(const void* send, std::span<const std::size_t> send_bytes, void* receive,
                   std::span<const std::size_t> receive_bytes, MemorySpace space, Queue queue) override {
-    inner_->all_to_all(send, send_bytes, receive, receive_bytes, space, queue);
+    inner().all_to_all(send, send_bytes, receive, receive_bytes, space, queue);
     const auto me = static_cast<std::size_t>(rank());
     moved_->sent += transport::total(send_bytes) - send_bytes[me];
     moved_->received += transport::total(receive_bytes) - receive_bytes[me];
@@ -35,13 +30,10 @@ class CountingTransport final : public Transport {
   }
 
   std::shared_ptr<Transport> subgroup(std::span<const int> ranks) override {
-    return std::make_shared<CountingTransport>(inner_->subgroup(ranks), moved_);
+    return std::make_shared<CountingTransport>(inner().subgroup(ranks), moved_);
   }
 
-  void abort(const std::string& reason) noexcept override { inner_->abort(reason); }
-
  private:
-  std::shared_ptr<Transport> inner_;
   std::shared_ptr<Moved> moved_;
 };
 

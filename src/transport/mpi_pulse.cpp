@@ -94,6 +94,7 @@ void MpiWorld::tell_all_locked(const Message& message, std::chrono::milliseconds
 // Whether every rank has come to its end as well, and knows that this one has: MPI_Finalize waits for all, so
 // nobody calls it before. A rank that has already said goodbye still waits for ours.
 bool MpiWorld::say_goodbye() {
+  const Clock::time_point begun = Clock::now();
   for (;;) {
     {
       const std::lock_guard lock(mutex_);
@@ -104,8 +105,11 @@ bool MpiWorld::say_goodbye() {
       for (int r = 0; r < size_; ++r) {
         if (r == rank_) continue;
         Peer& peer = peers_[static_cast<std::size_t>(r)];
-        all = part_locked(r) && peer.gone && all;
-        if (!peer.gone && Clock::now() - peer.heard > timeout_) stopped_ = true;
+        if (part_locked(r) && peer.gone) continue;
+        all = false;
+        // One that has said goodbye says nothing more: it takes ours in time, or never will.
+        const Clock::time_point heard = peer.gone ? std::max(begun, peer.heard) : peer.heard;
+        if (Clock::now() - heard > timeout_) stopped_ = true;
       }
       if (stopped_) return false;
       if (all) return true;

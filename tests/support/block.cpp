@@ -12,6 +12,7 @@
 #include "support/delays.hpp"
 #include "support/equality.hpp"
 #include "support/played_device.hpp"
+#include "support/rank_rows.hpp"
 
 namespace samebits::test {
 namespace {
@@ -75,18 +76,6 @@ PlanOptions options_of(const BlockRun& run, const BlockInputs& in, std::shared_p
   options.chunks = run.chunks;
   options.control = run.control;
   return options;
-}
-
-// The tokens whose rows a rank's x, y, dy and dx hold: its context rank's in global order, or its slice of
-// them under sequence parallelism.
-std::vector<std::int64_t> rows_of(const Layout& layout, const RankShard& shard, const TokenShards& shards) {
-  std::vector<std::int64_t> rows;
-  for (const Interval& interval : shards.of_rank[static_cast<std::size_t>(shard.cp_rank)]) {
-    for (std::int64_t t = interval.begin; t < interval.end; ++t) rows.push_back(t);
-  }
-  if (!layout.sequence_parallel || layout.tp == 1) return rows;
-  const Interval slice = even_slice(static_cast<std::int64_t>(rows.size()), layout.tp, shard.tp_rank);
-  return {rows.begin() + slice.begin, rows.begin() + slice.end};
 }
 
 std::vector<std::int64_t> range(std::int64_t begin, std::int64_t end) {

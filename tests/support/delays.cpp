@@ -4,35 +4,31 @@
 #include <random>
 #include <thread>
 
+#include "transport/forwarding.hpp"
+
 namespace samebits::test {
 namespace {
 
-class DelayedTransport final : public Transport {
+class DelayedTransport final : public transport::ForwardingTransport {
  public:
   DelayedTransport(std::shared_ptr<Transport> inner, std::uint64_t seed, int most)
-      : inner_(std::move(inner)), random_(seed), most_(most) {}
+      : ForwardingTransport(std::move(inner)), random_(seed), most_(most) {}
 
-  std::string name() const override { return inner_->name(); }
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
-  bool reaches(MemorySpace space) const override { return inner_->reaches(space); }
-  bool concurrent(MemorySpace space) const override { return inner_->concurrent(space); }
   void all_gather(const void* send, void* receive, std::span<const std::size_t> bytes, MemorySpace space,
                   Queue queue) override {
     dawdle();
-    inner_->all_gather(send, receive, bytes, space, queue);
+    inner().all_gather(send, receive, bytes, space, queue);
     dawdle();
   }
   void all_to_all(const void* send, std::span<const std::size_t> send_bytes, void* receive,
                   std::span<const std::size_t> receive_bytes, MemorySpace space, Queue queue) override {
     dawdle();
-    inner_->all_to_all(send, send_bytes, receive, receive_bytes, space, queue);
+    inner().all_to_all(send, send_bytes, receive, receive_bytes, space, queue);
     dawdle();
   }
   std::shared_ptr<Transport> subgroup(std::span<const int> ranks) override {
-    return std::make_shared<DelayedTransport>(inner_->subgroup(ranks), random_(), most_);
+    return std::make_shared<DelayedTransport>(inner().subgroup(ranks), random_(), most_);
   }
-  void abort(const std::string& reason) noexcept override { inner_->abort(reason); }
 
  private:
   // Half of the time not at all.
@@ -43,7 +39,6 @@ class DelayedTransport final : public Transport {
           std::chrono::microseconds((word >> 1) % static_cast<std::uint64_t>(most_ + 1)));
   }
 
-  std::shared_ptr<Transport> inner_;
   std::mt19937_64 random_;
   int most_;
 };

@@ -9,44 +9,38 @@
 
 #include "engine/engine.hpp"
 #include "samebits/error.hpp"
-#include "samebits/transport.hpp"
+#include "transport/forwarding.hpp"
 
 namespace samebits::test {
 
 // Throws in its countdown-th exchange, subgroups' included, unless that is 0. A deaf one tells nobody of an
 // abort.
-class FailingTransport final : public Transport {
+class FailingTransport final : public transport::ForwardingTransport {
  public:
   FailingTransport(std::shared_ptr<Transport> inner, std::shared_ptr<std::atomic<int>> countdown,
                    bool deaf = false)
-      : inner_(std::move(inner)), countdown_(std::move(countdown)), deaf_(deaf) {}
-  std::string name() const override { return inner_->name(); }
-  int rank() const override { return inner_->rank(); }
-  int size() const override { return inner_->size(); }
-  bool reaches(MemorySpace space) const override { return inner_->reaches(space); }
-  bool concurrent(MemorySpace space) const override { return inner_->concurrent(space); }
+      : ForwardingTransport(std::move(inner)), countdown_(std::move(countdown)), deaf_(deaf) {}
   void all_gather(const void* send, void* receive, std::span<const std::size_t> bytes, MemorySpace space,
                   Queue queue) override {
     count();
-    inner_->all_gather(send, receive, bytes, space, queue);
+    inner().all_gather(send, receive, bytes, space, queue);
   }
   void all_to_all(const void* send, std::span<const std::size_t> send_bytes, void* receive,
                   std::span<const std::size_t> receive_bytes, MemorySpace space, Queue queue) override {
     count();
-    inner_->all_to_all(send, send_bytes, receive, receive_bytes, space, queue);
+    inner().all_to_all(send, send_bytes, receive, receive_bytes, space, queue);
   }
   std::shared_ptr<Transport> subgroup(std::span<const int> ranks) override {
-    return std::make_shared<FailingTransport>(inner_->subgroup(ranks), countdown_, deaf_);
+    return std::make_shared<FailingTransport>(inner().subgroup(ranks), countdown_, deaf_);
   }
   void abort(const std::string& reason) noexcept override {
-    if (!deaf_) inner_->abort(reason);
+    if (!deaf_) inner().abort(reason);
   }
 
  private:
   void count() {
     if (--*countdown_ == 0) throw Error(ErrorCode::environment, "the cable was pulled");
   }
-  std::shared_ptr<Transport> inner_;
   std::shared_ptr<std::atomic<int>> countdown_;
   bool deaf_;
 };

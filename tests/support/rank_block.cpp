@@ -6,6 +6,7 @@
 
 #include "samebits/error.hpp"
 #include "samebits/seeded.hpp"
+#include "support/rank_rows.hpp"
 
 namespace samebits::test {
 namespace {
@@ -32,17 +33,6 @@ PlanOptions options_of(const Layout& layout, std::shared_ptr<Transport> transpor
   options.engine = make_cpu_engine({1, Isa::automatic});
   options.transport = std::move(transport);
   return options;
-}
-
-// The rows that a rank holds: its context rank's, or its slice of them under sequence parallelism.
-std::vector<std::int64_t> rows_of(const Layout& layout, const RankShard& shard, const TokenShards& shards) {
-  std::vector<std::int64_t> rows;
-  for (const Interval& interval : shards.of_rank[static_cast<std::size_t>(shard.cp_rank)]) {
-    for (std::int64_t t = interval.begin; t < interval.end; ++t) rows.push_back(t);
-  }
-  if (!layout.sequence_parallel || layout.tp == 1) return rows;
-  const Interval slice = even_slice(static_cast<std::int64_t>(rows.size()), layout.tp, shard.tp_rank);
-  return {rows.begin() + slice.begin, rows.begin() + slice.end};
 }
 
 unsigned char byte_of(std::size_t round, std::size_t from, std::size_t to, std::size_t i) {

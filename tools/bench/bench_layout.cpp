@@ -99,25 +99,41 @@ class RankBench {
   BackwardArgs backward_;
 };
 
-// The times of this process's runs, in microseconds.
-std::vector<double> time_process(const Compute& compute, const BlockCase& block, const BenchRun& run) {
+// Of this process's runs, in microseconds: how long each took, and how long it stood still for exchanges.
+struct ProcessTimes {
+  std::vector<double> runs, exposed;
+};
+ProcessTimes time_process(const Compute& compute, const BlockCase& block, const BenchRun& run) {
   const World& world = *compute.world;
   const TokenShards shards = compute.shards(block.tokens, run.layout.cp);
   const auto group = process_group(*world.transport(), run.layout.ranks());
   RankBench bench(compute, block, run, shards, world.rank(), group);
-  std::vector<double> times;
+  ProcessTimes times;
   for (int repeat = -1; repeat < run.repeats; ++repeat) {  // -1 warms up
     exchange_nothing(*group, MemorySpace::host);
     const auto begun = Clock::now();
-    bench.call();
-    if (repeat >= 0) times.push_back(microseconds(Clock::now() - begun));
+    const double exposed = bench.call();
+    if (repeat < 0) continue;
+    times.runs.push_back(microseconds(Clock::now() - begun));
+    times.exposed.push_back(exposed);
   }
   return times;
 }
 
+// Collective. Run by run the longest of any rank.
+std::vector<double> slowest_of_world(const World& world, const std::vector<double>& mine) {
+  const auto* const bytes = reinterpret_cast<const char*>(mine.data());
+  std::vector<std::vector<double>> of_ranks;
+  for (const std::string& text : world.gather({bytes, mine.size() * sizeof(double)})) {
+    of_ranks.emplace_back(text.size() / sizeof(double));
+    std::copy(text.begin(), text.end(), reinterpret_cast<char*>(of_ranks.back().data()));
+  }
+  return slowest(of_ranks);
+}
+
 BenchSamples bench_processes(const Compute& compute, const BlockCase& block, const BenchRun& run) {
   const World& world = *compute.world;
-  std::vector<double> mine;
+  ProcessTimes mine;
   std::optional<Error> refusal;  // of all ranks of the layout alike
   if (world.rank() < run.layout.ranks()) {
     try {
@@ -134,13 +150,10 @@ BenchSamples bench_processes(const Compute& compute, const BlockCase& block, con
   } catch (const KnownToAll& refused) {
     throw LayoutRefused(refused.code(), refused.what());
   }
-  const auto* const bytes = reinterpret_cast<const char*>(mine.data());
-  std::vector<std::vector<double>> of_ranks;
-  for (const std::string& text : world.gather({bytes, mine.size() * sizeof(double)})) {
-    of_ranks.emplace_back(text.size() / sizeof(double));
-    std::copy(text.begin(), text.end(), reinterpret_cast<char*>(of_ranks.back().data()));
-  }
-  return {slowest(of_ranks), {}};
+  BenchSamples samples;
+  samples.ours_us = slowest_of_world(world, mine.runs);
+  samples.exposed_us = slowest_of_world(world, mine.exposed);
+  return samples;
 }
 
 }  // namespace

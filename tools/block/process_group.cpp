@@ -1,37 +1,21 @@
 #include "block/process_group.hpp"
 
 #include <numeric>
-#include <utility>
 #include <vector>
+
+#include "transport/forwarding.hpp"
 
 namespace samebits::tools {
 namespace {
 
-class ProcessGroup final : public Transport {
+class ProcessGroup final : public transport::ForwardingTransport {
  public:
-  explicit ProcessGroup(std::shared_ptr<Transport> group) : group_(std::move(group)) {}
+  using ForwardingTransport::ForwardingTransport;
 
-  std::string name() const override { return group_->name(); }
-  int rank() const override { return group_->rank(); }
-  int size() const override { return group_->size(); }
-  bool reaches(MemorySpace space) const override { return group_->reaches(space); }
-  bool concurrent(MemorySpace space) const override { return group_->concurrent(space); }
-
-  void all_gather(const void* send, void* receive, std::span<const std::size_t> bytes, MemorySpace space,
-                  Queue queue) override {
-    group_->all_gather(send, receive, bytes, space, queue);
-  }
-  void all_to_all(const void* send, std::span<const std::size_t> send_bytes, void* receive,
-                  std::span<const std::size_t> receive_bytes, MemorySpace space, Queue queue) override {
-    group_->all_to_all(send, send_bytes, receive, receive_bytes, space, queue);
-  }
   std::shared_ptr<Transport> subgroup(std::span<const int> ranks) override {
-    return std::make_shared<ProcessGroup>(group_->subgroup(ranks));
+    return std::make_shared<ProcessGroup>(inner().subgroup(ranks));
   }
   void abort(const std::string&) noexcept override {}
-
- private:
-  std::shared_ptr<Transport> group_;
 };
 
 }  // namespace

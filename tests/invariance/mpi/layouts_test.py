@@ -113,8 +113,11 @@ class Bench(CommandTest):
         self.assertEqual(report["environment"]["mpi"]["processes"], 5)
         for row in report["rows"]:
             self.assertGreater(row["ours_us"]["min"], 0)
+            self.assertEqual(row["exposed_us"] is None, row["layout"] == "tp1")
             if row["layout"] != "tp1":
                 self.assertIsNone(row["baseline_us"])
+                self.assertGreater(row["exposed_us"]["min"], 0)
+                self.assertLessEqual(row["exposed_us"]["max"], row["ours_us"]["max"])
 
     def test_refusals(self):
         for flags, words in [(["--layouts", "tp2,tp4"], ["tp4", "mpirun -np 4"]),

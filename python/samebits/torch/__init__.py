@@ -2,6 +2,7 @@
 
 from . import operators as _operators  # noqa: F401: registers them
 from . import sharded_operators as _sharded_operators  # noqa: F401: registers them
+from .accumulate import GradientSum
 from .functional import DEFAULT_CONTRACT, ffn
 from .mlp import ContractMLP, Qwen3MLP
 from .parallel import gather_state_dict, parallelize, refresh, set_shards
@@ -11,6 +12,7 @@ from .replace import replace_mlp, restore_mlp
 __all__ = [
     "DEFAULT_CONTRACT",
     "ContractMLP",
+    "GradientSum",
     "Qwen3MLP",
     "clear_cache",
     "ffn",

@@ -34,7 +34,7 @@ def _empty(tensor: Tensor, *shape: int) -> Tensor:
     return torch.empty(shape, dtype=torch.bfloat16, device=tensor.device)
 
 
-def _cut(block: ShardedBlock, weights: Weights, given: SecondCut, backward: bool) -> SecondCut:
+def second_cut_for(block: ShardedBlock, weights: Weights, given: SecondCut, backward: bool) -> SecondCut:
     """What a plan reads of the second cut: as given, the rest exchanged."""
     if not block.by_rows:
         return SecondCut()
@@ -57,7 +57,7 @@ def _forward(block: ShardedBlock, x: Tensor, weights: Weights, cut: SecondCut, s
     held = block.order.of(x.shape, saves)
     rows, y = rows_of(x), _empty(x, *x.shape)
     saved = _saved(block, x, held.mine if saves else 0)
-    cut = _cut(block, weights, cut, False)
+    cut = second_cut_for(block, weights, cut, False)
     with block.lock:
         block.plan(saves, held).forward(
             described("x", rows), described("y", rows_of(y)), *_described_weights(weights), **_described_cut(cut),
@@ -98,7 +98,7 @@ def _sharded_ffn_backward(  # type: ignore[no-untyped-def]
     held = block.order.of(x.shape, wants_weights)
     rows = rows_of(x)
     given = SecondCut(gate_columns, up_columns, down_rows)
-    cut = _cut(block, weights, given, True)
+    cut = second_cut_for(block, weights, given, True)
     stream = current_stream(x.get_device())
     common = {"shards": held.shards, "stream": stream}
     operands = described("x", rows), described("dy", rows_of(dy)), *_described_weights(weights)
@@ -107,7 +107,7 @@ def _sharded_ffn_backward(  # type: ignore[no-untyped-def]
         if gate is not None:
             common["saved"] = described_saved(gate, up, act)
         else:  # the forward anew: nobody reads its result
-            y, ahead = torch.empty_like(rows, memory_format=torch.contiguous_format), _cut(block, weights, given, False)
+            y, ahead = torch.empty_like(rows, memory_format=torch.contiguous_format), second_cut_for(block, weights, given, False)
             plan.forward(operands[0], described("y", y), *operands[2:], **_described_cut(ahead), **common)
         plan.backward(*operands, **_described_cut(cut), **described_results(*out), **common)
     return out

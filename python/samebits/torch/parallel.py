@@ -105,7 +105,7 @@ def parallelize(
             blocks[key] = ShardedBlock(*key, layout, order, transport, device, options)
     states = [ShardedState(blocks[(part.contract, *_whole_sizes(name, part))]) for name, part in found]
     shards_of = [
-        [state.shard_of(f"{name}.{projection}", projection, _plain(getattr(part, projection).weight)) for projection in PROJECTIONS]
+        [state.shard_of(f"{name}.{projection}.weight", projection, _plain(getattr(part, projection).weight)) for projection in PROJECTIONS]
         for (name, part), state in zip(found, states)
     ]
     for (_, part), state, weights in zip(found, states, shards_of):  # all of them fit

@@ -54,7 +54,7 @@ def _described_weights(weights: Weights) -> Tuple[Described, Described, Describe
 
 
 def _forward(block: ShardedBlock, x: Tensor, weights: Weights, cut: SecondCut, saves: bool) -> Saving:
-    held = block.order.of(x.shape, saves)
+    held = block.order.of(x.shape, saves and any(weight.requires_grad for weight in weights))
     rows, y = rows_of(x), _empty(x, *x.shape)
     saved = _saved(block, x, held.mine if saves else 0)
     cut = second_cut_for(block, weights, cut, False)

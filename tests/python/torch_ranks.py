@@ -1,0 +1,229 @@
+"""One rank of test_torch_parallel.py, started by torchrun with four processes: every layout against one rank, bit for bit.
+
+Ends with 1, and says which, where anything differs.
+"""
+
+import re
+import sys
+import types
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from torch_support import TorchBlock, module_of, require_equal  # noqa: E402
+
+import samebits  # noqa: E402
+import samebits.torch  # noqa: E402
+
+LAYOUTS = [(4, 1, False), (4, 1, True), (2, 2, False), (2, 2, True), (1, 4, False)]  # tp, cp, sequence_parallel
+CONTRACTS = ["bf16-tree-v1", "f32-tree-v1", "hf-sm90-v1", "sm90-v1,I=max:32,node=bf16,lanes=bf16", "f32-tree-v1,T=block:16"]
+HIDDEN, INTERMEDIATE = 72, 208
+WEIGHTS = ("gate_proj", "up_proj", "down_proj")
+
+
+def rows_of(shards, mesh, sequence_parallel):
+    """The tokens of this rank."""
+    cp_rank, tp_rank = mesh.get_coordinate()
+    tp = mesh.mesh.shape[1]
+    rows = [token for begin, end in shards[cp_rank] for token in range(begin, end)]
+    return rows[len(rows) * tp_rank // tp : len(rows) * (tp_rank + 1) // tp] if sequence_parallel else rows
+
+
+def check(name, module, block, rows, expected, leading=(), calls=1):
+    """One step of a module on this rank's rows, against the whole."""
+    for _ in range(calls):
+        for weight in module.parameters():
+            weight.grad = None
+        x = block.x[rows].reshape(*leading, -1, HIDDEN).requires_grad_() if leading else block.x[rows].clone().requires_grad_()
+        with torch.no_grad():
+            require_equal(f"{name}: y of inference", module(x).reshape(-1, HIDDEN), expected["y"][rows])
+        y = module(x)
+        y.backward(block.dy[rows].reshape(x.shape))
+        require_equal(f"{name}: y", y.reshape(-1, HIDDEN), expected["y"][rows])
+        require_equal(f"{name}: dx", x.grad.reshape(-1, HIDDEN), expected["dx"][rows])
+        check_gradients(name, module, expected, [getattr(module, weight).weight.grad for weight in WEIGHTS])
+
+
+def check_gradients(name, module, expected, gradients):
+    begin, end = module._sharded.block.shard.intermediate
+    d_gate, d_up, d_down = gradients
+    require_equal(f"{name}: d_gate", d_gate, expected["d_gate"][begin:end])
+    require_equal(f"{name}: d_up", d_up, expected["d_up"][begin:end])
+    require_equal(f"{name}: d_down", d_down, expected["d_down"][:, begin:end])
+
+
+def layouts(meshes):
+    for contract in CONTRACTS:
+        block = TorchBlock(40, HIDDEN, INTERMEDIATE)
+        expected = block.expected(contract)
+        for tp, cp, sp in LAYOUTS:
+            mesh = meshes[tp, cp]
+            for rule, shards_of in (("contiguous", samebits.contiguous_shards), ("zigzag", samebits.zigzag_shards)):
+                module = samebits.torch.parallelize(module_of(block, contract), mesh, sequence_parallel=sp, shards=rule)
+                check(f"{contract} tp{tp}+cp{cp} {sp} {rule}", module, block, rows_of(shards_of(40, cp), mesh, sp), expected)
+
+
+def odd_tokens(meshes):
+    """Any split that ranks are told of, no tokens on a rank among them."""
+    for tokens, shards in ((37, [[(0, 20)], [(20, 37)]]), (37, [[(0, 3), (9, 37)], [(3, 9)]]), (5, [[(0, 5)], []])):
+        block = TorchBlock(tokens, HIDDEN, INTERMEDIATE, seed=tokens)
+        for contract in ("f32-tree-v1", "hf-sm90-v1"):
+            expected = block.expected(contract)
+            for sp in (False, True):
+                module = samebits.torch.parallelize(module_of(block, contract), meshes[2, 2], sequence_parallel=sp)
+                samebits.torch.set_shards(module, shards)
+                check(f"{contract} {shards} {sp}", module, block, rows_of(shards, meshes[2, 2], sp), expected, calls=2)
+                samebits.torch.set_shards(module, None)
+
+
+def batches(meshes):
+    """[B, T, H] counts tokens sequence by sequence, as one rank does."""
+    block = TorchBlock(24, HIDDEN, INTERMEDIATE)  # three sequences of eight
+    expected = block.expected("f32-tree-v1,T=block:16")
+    for rule, parts in (("contiguous", [[(0, 4)], [(4, 8)]]), ("zigzag", [[(0, 2), (6, 8)], [(2, 6)]])):
+        module = samebits.torch.parallelize(module_of(block, "f32-tree-v1,T=block:16"), meshes[2, 2], sequence_parallel=False, shards=rule)
+        shards = [[(8 * i + begin, 8 * i + end) for i in range(3) for begin, end in part] for part in parts]
+        check(f"a batch, {rule}", module, block, rows_of(shards, meshes[2, 2], False), expected, leading=(3,))
+    module = samebits.torch.parallelize(module_of(block, "sm90-v1"), meshes[4, 1])
+    x = block.x[:24].reshape(3, 8, HIDDEN)[:, :2]
+    with torch.no_grad():
+        assert module(x.contiguous()).shape == (3, 2, HIDDEN)
+    try:
+        module(x.contiguous())
+        raise AssertionError("slices of several sequences were taken for one")
+    except ValueError as refusal:
+        assert "3 slices, no slice of one sequence" in str(refusal), refusal
+
+
+def ways_of_weights(meshes):
+    """Whole, as shards, recomputing, with the second cut held, loaded later, gathered."""
+    block, other = TorchBlock(16, HIDDEN, INTERMEDIATE), TorchBlock(16, HIDDEN, INTERMEDIATE, seed=9)
+    other.x, other.dy = block.x, block.dy
+    for contract in ("sm90-v1", "hf-sm90-v1"):
+        mesh, rows = meshes[4, 1], list(range(16))
+        expected = block.expected(contract)
+        whole = module_of(block, contract)
+        module = samebits.torch.parallelize(module_of(block, contract), mesh, sequence_parallel=False)
+        for name, value in samebits.torch.gather_state_dict(module).items():
+            require_equal(f"gathered {name}", value, whole.state_dict()[name])
+
+        shards = module_of(block, contract)  # as another program would have cut them
+        for weight in WEIGHTS:
+            getattr(shards, weight).weight = torch.nn.Parameter(getattr(module, weight).weight.detach().clone())
+        samebits.torch.parallelize(shards, mesh, sequence_parallel=False)
+        shards.recompute = True
+        check(f"{contract}: shards, recomputing", shards, block, rows, expected)
+
+        held = samebits.torch.parallelize(module_of(block, contract), mesh, sequence_parallel=False, second_cut="held")
+        check(f"{contract}: held", held, block, rows, expected)
+        changed = {name: weight for name, weight in zip((f"{w}.weight" for w in WEIGHTS), other.weights)}
+        changed_expected = module_of(other, contract)
+        x = block.x.clone().requires_grad_()
+        changed_expected(x).backward(block.dy)
+        later = {"y": changed_expected(x).detach(), "dx": x.grad}
+        later.update(zip(("d_gate", "d_up", "d_down"), (getattr(changed_expected, w).weight.grad for w in WEIGHTS)))
+        for name, candidate in (("exchanged", module), ("held", held)):
+            candidate.load_state_dict(changed)
+            if name == "held":
+                samebits.torch.refresh(candidate)
+            check(f"{contract}: {name}, other weights", candidate, block, rows, later)
+
+
+def sums(meshes):
+    """GradientSum over layouts."""
+    contract, block = "f32-tree-v1,T=block:16", TorchBlock(96, HIDDEN, INTERMEDIATE)
+    expected = block.expected(contract)
+    for tp, cp, sp in LAYOUTS:
+        mesh = meshes[tp, cp]
+        module = samebits.torch.parallelize(module_of(block, contract), mesh, sequence_parallel=sp)
+        with samebits.torch.GradientSum(module, max_tokens=96, micro_batch=32):
+            for begin in range(0, 96, 32):
+                rows = [begin + row for row in rows_of(samebits.contiguous_shards(32, cp), mesh, sp)]
+                module(block.x[rows]).backward(block.dy[rows])
+        check_gradients(f"sum on tp{tp}+cp{cp} {sp}", module, expected, [getattr(module, weight).weight.grad for weight in WEIGHTS])
+
+
+def compiled(meshes):
+    block = TorchBlock(8, HIDDEN, INTERMEDIATE)
+    expected = block.expected("sm90-v1")
+    module = samebits.torch.parallelize(module_of(block, "sm90-v1"), meshes[2, 2])
+    rows = rows_of(samebits.contiguous_shards(8, 2), meshes[2, 2], True)
+    traced = torch.compile(module, fullgraph=True, backend="aot_eager")
+    x = block.x[rows].clone().requires_grad_()
+    y = traced(x)
+    y.backward(block.dy[rows])
+    require_equal("compiled: y", y, expected["y"][rows])
+    require_equal("compiled: dx", x.grad, expected["dx"][rows])
+
+
+def hugging_face(meshes):
+    """The MLPs of a model, on what they are given in it, on every layout."""
+    try:
+        import transformers
+    except ImportError:
+        return
+    torch.manual_seed(1)
+    sizes = dict(hidden_size=64, intermediate_size=176, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, vocab_size=131)
+    model = transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**sizes, attn_implementation="eager")).bfloat16()
+    samebits.torch.replace_mlp(model)
+    recorded = []
+    for layer in model.model.layers:
+        layer.mlp.register_forward_hook(lambda module, inputs, output: recorded.append((module, inputs[0].detach(), output.detach())))
+    model(torch.randint(0, 131, (1, 16), generator=torch.Generator().manual_seed(2)))
+    for tp, cp, sp in LAYOUTS:
+        for module, x, y in recorded:
+            mine = samebits.torch.Qwen3MLP(types.SimpleNamespace(**sizes)).bfloat16()
+            mine.load_state_dict(module.state_dict())
+            samebits.torch.parallelize(mine, meshes[tp, cp], sequence_parallel=sp)
+            rows = rows_of(samebits.contiguous_shards(16, cp), meshes[tp, cp], sp)
+            require_equal(f"a layer on tp{tp}+cp{cp} {sp}", mine(x[0][rows]), y[0][rows])
+
+
+def refusals(meshes):
+    block = TorchBlock(8, HIDDEN, INTERMEDIATE)
+    mesh = meshes[2, 2]
+    again = samebits.torch.parallelize(module_of(block, "sm90-v1"), mesh)
+    halved = module_of(block, "sm90-v1")
+    halved.up_proj.weight = torch.nn.Parameter(halved.up_proj.weight[:7].detach().clone())
+    for build, message in (
+        (lambda: samebits.torch.parallelize(torch.nn.Linear(2, 2), mesh), "holds none of the block's modules"),
+        (lambda: samebits.torch.parallelize(again, mesh), "parallelized already"),
+        (lambda: samebits.torch.parallelize(module_of(block, "sm90-v1"), mesh, tp="model"), r"the mesh has the dimensions \['cp', 'tp'\], not 'model'"),
+        (lambda: samebits.torch.parallelize(module_of(block, "sm90-v1"), mesh, tp="cp"), "tp and cp are both 'cp'"),
+        (lambda: samebits.torch.parallelize(module_of(block, "sm90-v1"), mesh, shards="ring"), "shards is 'ring'; it is contiguous or zigzag"),
+        (lambda: samebits.torch.parallelize(module_of(block, "sm90-v1"), mesh, second_cut="no"), "second_cut is 'no'"),
+        (lambda: samebits.torch.parallelize(module_of(block, "hf-sm90-v1"), mesh, down="columns"), "down cut by columns over tp2"),
+        (lambda: samebits.torch.parallelize(module_of(block, "hf-sm90-v1"), mesh, down="up"), "down is 'up'"),
+        (lambda: samebits.torch.parallelize(halved, mesh), r"up_proj.weight is \[7, 72\]; the whole weight is \[208, 72\], this rank's shard \[(96|112), 72\]"),
+        (lambda: samebits.torch.set_shards(again, [[(0, 8)]]), "shards of 1 context ranks, the mesh has 2"),
+        (lambda: samebits.torch.refresh(torch.nn.Linear(2, 2)), "no module that parallelize was called on"),
+        (lambda: again(block.x.float()), "x is f32, the plan expects bf16"),
+        (lambda: again(block.x[:, 1:].contiguous()), "x is 8 x 71"),
+    ):
+        try:
+            build()
+        except (ValueError, TypeError) as refusal:
+            assert re.search(message, str(refusal)), f"{message!r} is not in {refusal}"
+        else:
+            raise AssertionError(f"not refused: {message}")
+
+
+def main():
+    dist.init_process_group("gloo")
+    torch.set_num_threads(1)
+    meshes = {(tp, cp): init_device_mesh("cpu", (cp, tp), mesh_dim_names=("cp", "tp")) for tp, cp in ((4, 1), (2, 2), (1, 4))}
+    for part in (layouts, odd_tokens, batches, ways_of_weights, sums, compiled, hugging_face, refusals):
+        if not sys.argv[1:] or part.__name__ in sys.argv[1:]:
+            part(meshes)
+            if dist.get_rank() == 0:
+                print(f"{part.__name__}: equal bits", flush=True)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

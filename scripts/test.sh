@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds everything and runs every test: format, lint, unit, invariance, accuracy, golden, failure, package, Python.
-# usage: bash scripts/test.sh [arguments of ctest, for instance -R invariance]
+# usage: [SAMEBITS_TORCH=0] bash scripts/test.sh [arguments of ctest, for instance -R invariance]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/packages.sh
@@ -24,6 +24,18 @@ if ! "$python" -c 'import numpy, ml_dtypes, safetensors, pytest, nanobind, sciki
   mkdir -p build
   [ -x "$python" ] || python3 -m venv build/venv
   "$python" -m pip install -q "${needs[@]}"
+fi
+
+# PyTorch for its tests, 7 GB: left out with SAMEBITS_TORCH=0, and where there is no room. There is no smaller build for Linux in the
+# default package index; this one runs without a GPU.
+torch_needs=(torch==2.9.1 transformers==5.24.0 matplotlib)
+if [ "${SAMEBITS_TORCH:-1}" != 0 ] && ! "$python" -c 'import torch, transformers, matplotlib' 2>/dev/null; then
+  free=$(df --output=avail -k build | tail -n 1)
+  if [ "$free" -ge $((12 << 20)) ]; then
+    "$python" -m pip install -q --no-cache-dir "${torch_needs[@]}"
+  else
+    echo "less than 12 GB are free: no PyTorch, and its tests are skipped" >&2
+  fi
 fi
 
 step "build"

@@ -1,8 +1,11 @@
-"""One rank of test_torch_parallel.py, started by torchrun with four processes: every layout against one rank, bit for bit.
+"""One rank of test_torch_parallel.py, started by torchrun: every layout against one rank, bit for bit.
 
-Ends with 1, and says which, where anything differs.
+usage: torchrun --nproc-per-node 4 torch_ranks.py [--cuda] [PART...]
+
+With gloo on CPUs; --cuda: with NCCL, a GPU a rank, of which two will do. Ends with 1, and says which, where anything differs.
 """
 
+import os
 import re
 import sys
 import types
@@ -19,10 +22,17 @@ from torch_support import TorchBlock, module_of, require_equal  # noqa: E402
 import samebits  # noqa: E402
 import samebits.torch  # noqa: E402
 
-LAYOUTS = [(4, 1, False), (4, 1, True), (2, 2, False), (2, 2, True), (1, 4, False)]  # tp, cp, sequence_parallel
+CUDA = "--cuda" in sys.argv
+WORLD = int(os.environ["WORLD_SIZE"])
+TENSOR, BOTH, CONTEXT = ((4, 1), (2, 2), (1, 4)) if WORLD == 4 else ((2, 1), (1, 2), (1, 2))  # tp, cp
+LAYOUTS = [(*grid, sp) for grid in dict.fromkeys((TENSOR, BOTH, CONTEXT)) for sp in ((False, True) if grid[0] > 1 else (False,))]
 CONTRACTS = ["bf16-tree-v1", "f32-tree-v1", "hf-sm90-v1", "sm90-v1,I=max:32,node=bf16,lanes=bf16", "f32-tree-v1,T=block:16"]
 HIDDEN, INTERMEDIATE = 72, 208
 WEIGHTS = ("gate_proj", "up_proj", "down_proj")
+
+
+def block_of(*sizes, **more):
+    return TorchBlock(*sizes, **more).to("cuda" if CUDA else "cpu")
 
 
 def rows_of(shards, mesh, sequence_parallel):
@@ -58,7 +68,7 @@ def check_gradients(name, module, expected, gradients):
 
 def layouts(meshes):
     for contract in CONTRACTS:
-        block = TorchBlock(40, HIDDEN, INTERMEDIATE)
+        block = block_of(40, HIDDEN, INTERMEDIATE)
         expected = block.expected(contract)
         for tp, cp, sp in LAYOUTS:
             mesh = meshes[tp, cp]
@@ -70,25 +80,25 @@ def layouts(meshes):
 def odd_tokens(meshes):
     """Any split that ranks are told of, no tokens on a rank among them."""
     for tokens, shards in ((37, [[(0, 20)], [(20, 37)]]), (37, [[(0, 3), (9, 37)], [(3, 9)]]), (5, [[(0, 5)], []])):
-        block = TorchBlock(tokens, HIDDEN, INTERMEDIATE, seed=tokens)
+        block = block_of(tokens, HIDDEN, INTERMEDIATE, seed=tokens)
         for contract in ("f32-tree-v1", "hf-sm90-v1"):
             expected = block.expected(contract)
             for sp in (False, True):
-                module = samebits.torch.parallelize(module_of(block, contract), meshes[2, 2], sequence_parallel=sp)
+                module = samebits.torch.parallelize(module_of(block, contract), meshes[BOTH], sequence_parallel=sp)
                 samebits.torch.set_shards(module, shards)
-                check(f"{contract} {shards} {sp}", module, block, rows_of(shards, meshes[2, 2], sp), expected, calls=2)
+                check(f"{contract} {shards} {sp}", module, block, rows_of(shards, meshes[BOTH], sp), expected, calls=2)
                 samebits.torch.set_shards(module, None)
 
 
 def batches(meshes):
     """[B, T, H] counts tokens sequence by sequence, as one rank does."""
-    block = TorchBlock(24, HIDDEN, INTERMEDIATE)  # three sequences of eight
+    block = block_of(24, HIDDEN, INTERMEDIATE)  # three sequences of eight
     expected = block.expected("f32-tree-v1,T=block:16")
     for rule, parts in (("contiguous", [[(0, 4)], [(4, 8)]]), ("zigzag", [[(0, 2), (6, 8)], [(2, 6)]])):
-        module = samebits.torch.parallelize(module_of(block, "f32-tree-v1,T=block:16"), meshes[2, 2], sequence_parallel=False, shards=rule)
+        module = samebits.torch.parallelize(module_of(block, "f32-tree-v1,T=block:16"), meshes[BOTH], sequence_parallel=False, shards=rule)
         shards = [[(8 * i + begin, 8 * i + end) for i in range(3) for begin, end in part] for part in parts]
-        check(f"a batch, {rule}", module, block, rows_of(shards, meshes[2, 2], False), expected, leading=(3,))
-    module = samebits.torch.parallelize(module_of(block, "sm90-v1"), meshes[4, 1])
+        check(f"a batch, {rule}", module, block, rows_of(shards, meshes[BOTH], False), expected, leading=(3,))
+    module = samebits.torch.parallelize(module_of(block, "sm90-v1"), meshes[TENSOR])
     x = block.x[:24].reshape(3, 8, HIDDEN)[:, :2]
     with torch.no_grad():
         assert module(x.contiguous()).shape == (3, 2, HIDDEN)
@@ -101,10 +111,10 @@ def batches(meshes):
 
 def ways_of_weights(meshes):
     """Whole, as shards, recomputing, with the second cut held, loaded later, gathered."""
-    block, other = TorchBlock(16, HIDDEN, INTERMEDIATE), TorchBlock(16, HIDDEN, INTERMEDIATE, seed=9)
+    block, other = block_of(16, HIDDEN, INTERMEDIATE), block_of(16, HIDDEN, INTERMEDIATE, seed=9)
     other.x, other.dy = block.x, block.dy
     for contract in ("sm90-v1", "hf-sm90-v1"):
-        mesh, rows = meshes[4, 1], list(range(16))
+        mesh, rows = meshes[TENSOR], list(range(16))
         expected = block.expected(contract)
         whole = module_of(block, contract)
         module = samebits.torch.parallelize(module_of(block, contract), mesh, sequence_parallel=False)
@@ -135,7 +145,7 @@ def ways_of_weights(meshes):
 
 def sums(meshes):
     """GradientSum over layouts."""
-    contract, block = "f32-tree-v1,T=block:16", TorchBlock(96, HIDDEN, INTERMEDIATE)
+    contract, block = "f32-tree-v1,T=block:16", block_of(96, HIDDEN, INTERMEDIATE)
     expected = block.expected(contract)
     for tp, cp, sp in LAYOUTS:
         mesh = meshes[tp, cp]
@@ -148,10 +158,10 @@ def sums(meshes):
 
 
 def compiled(meshes):
-    block = TorchBlock(8, HIDDEN, INTERMEDIATE)
+    block = block_of(8, HIDDEN, INTERMEDIATE)
     expected = block.expected("sm90-v1")
-    module = samebits.torch.parallelize(module_of(block, "sm90-v1"), meshes[2, 2])
-    rows = rows_of(samebits.contiguous_shards(8, 2), meshes[2, 2], True)
+    module = samebits.torch.parallelize(module_of(block, "sm90-v1"), meshes[BOTH])
+    rows = rows_of(samebits.contiguous_shards(8, 2), meshes[BOTH], True)
     traced = torch.compile(module, fullgraph=True, backend="aot_eager")
     x = block.x[rows].clone().requires_grad_()
     y = traced(x)
@@ -168,15 +178,15 @@ def hugging_face(meshes):
         return
     torch.manual_seed(1)
     sizes = dict(hidden_size=64, intermediate_size=176, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, vocab_size=131)
-    model = transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**sizes, attn_implementation="eager")).bfloat16()
+    model = transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**sizes, attn_implementation="eager")).bfloat16().to("cuda" if CUDA else "cpu")
     samebits.torch.replace_mlp(model)
     recorded = []
     for layer in model.model.layers:
         layer.mlp.register_forward_hook(lambda module, inputs, output: recorded.append((module, inputs[0].detach(), output.detach())))
-    model(torch.randint(0, 131, (1, 16), generator=torch.Generator().manual_seed(2)))
+    model(torch.randint(0, 131, (1, 16), generator=torch.Generator().manual_seed(2)).to(model.device))
     for tp, cp, sp in LAYOUTS:
         for module, x, y in recorded:
-            mine = samebits.torch.Qwen3MLP(types.SimpleNamespace(**sizes)).bfloat16()
+            mine = samebits.torch.Qwen3MLP(types.SimpleNamespace(**sizes)).to(x)
             mine.load_state_dict(module.state_dict())
             samebits.torch.parallelize(mine, meshes[tp, cp], sequence_parallel=sp)
             rows = rows_of(samebits.contiguous_shards(16, cp), meshes[tp, cp], sp)
@@ -184,8 +194,8 @@ def hugging_face(meshes):
 
 
 def refusals(meshes):
-    block = TorchBlock(8, HIDDEN, INTERMEDIATE)
-    mesh = meshes[2, 2]
+    block = block_of(8, HIDDEN, INTERMEDIATE)
+    mesh = meshes[BOTH]
     again = samebits.torch.parallelize(module_of(block, "sm90-v1"), mesh)
     halved = module_of(block, "sm90-v1")
     halved.up_proj.weight = torch.nn.Parameter(halved.up_proj.weight[:7].detach().clone())
@@ -212,12 +222,19 @@ def refusals(meshes):
             raise AssertionError(f"not refused: {message}")
 
 
+PARTS = (layouts, odd_tokens, batches, ways_of_weights, sums, compiled, hugging_face, *([refusals] if WORLD == 4 else []))
+
+
 def main():
-    dist.init_process_group("gloo")
+    if CUDA:
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl" if CUDA else "gloo")
     torch.set_num_threads(1)
-    meshes = {(tp, cp): init_device_mesh("cpu", (cp, tp), mesh_dim_names=("cp", "tp")) for tp, cp in ((4, 1), (2, 2), (1, 4))}
-    for part in (layouts, odd_tokens, batches, ways_of_weights, sums, compiled, hugging_face, refusals):
-        if not sys.argv[1:] or part.__name__ in sys.argv[1:]:
+    kind = "cuda" if CUDA else "cpu"
+    meshes = {(tp, cp): init_device_mesh(kind, (cp, tp), mesh_dim_names=("cp", "tp")) for tp, cp in dict.fromkeys((TENSOR, BOTH, CONTEXT))}
+    named = [word for word in sys.argv[1:] if word != "--cuda"]
+    for part in PARTS:
+        if not named or part.__name__ in named:
             part(meshes)
             if dist.get_rank() == 0:
                 print(f"{part.__name__}: equal bits", flush=True)

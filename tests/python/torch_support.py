@@ -33,6 +33,11 @@ class TorchBlock:
         self.x, self.dy = tensor_of(self.block.x), tensor_of(self.block.dy)
         self.weights = [tensor_of(weight) for weight in self.block.weights]
 
+    def to(self, device: str) -> "TorchBlock":
+        self.x, self.dy = self.x.to(device), self.dy.to(device)
+        self.weights = [weight.to(device) for weight in self.weights]
+        return self
+
     def expected(self, contract: str):
         return {name: tensor_of(array) for name, array in self.block.run(contract).items()}
 
@@ -46,7 +51,7 @@ def config(hidden: int = 48, intermediate: int = 112, **more):
 
 
 def module_of(block: TorchBlock, contract: str) -> samebits.torch.Qwen3MLP:
-    module = samebits.torch.Qwen3MLP(config(block.block.hidden, block.block.intermediate), contract=contract).bfloat16()
+    module = samebits.torch.Qwen3MLP(config(block.block.hidden, block.block.intermediate), contract=contract).to(block.x)
     names = ("gate_proj.weight", "up_proj.weight", "down_proj.weight")
     module.load_state_dict(dict(zip(names, block.weights)))
     return module

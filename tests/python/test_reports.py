@@ -1,0 +1,97 @@
+"""samebits.bench and samebits.report: what they write, and what they say of bad input."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("torch")
+
+
+def run(module, *arguments):
+    return subprocess.run([sys.executable, "-m", f"samebits.{module}", *arguments], capture_output=True, text=True, timeout=240)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bench")
+    done = run(
+        "bench", "--shape", "40x88", "--tokens", "1,3", "--repeats", "2", "--layouts", "tp2,tp2+cp2+sp,tp3", "--time-layouts", "--exact-tokens", "9",
+        "--contract", "bf16-tree-v1,I=max:16", "--device", "cpu", "--json", str(folder / "r.json"), "--csv", str(folder / "r.csv"),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder, json.loads((folder / "r.json").read_text())
+
+
+def test_the_report_has_the_schema(written):
+    folder, report = written
+    assert (report["schema"], report["command"], report["ok"]) == ("samebits.report/1", "bench", True)
+    assert report["contract"]["name"] and len(report["contract"]["fingerprint"]) == 16
+    assert {row["name"] for row in report["layouts"]} == {"tp1", "tp2", "tp2+cp2+sp", "tp3"}
+    columns = {"output", "training_output", "d_hidden", "d_gate", "d_up", "d_down"}
+    for row in report["layouts"]:
+        if row["status"] == "ok":
+            assert set(row["mismatch"]) == set(row["digest"]) == columns and not any(row["mismatch"].values())
+            assert row["digest"] == report["layouts"][0]["digest"]
+    assert report["invariance"] == {"repeat": 0, "row_vs_batch": 0}
+    assert {row["layout"] for row in report["rows"]} >= {"tp1", "tp2", "tp2+cp2+sp"}
+    for row in report["rows"]:
+        ours = row["ours_us"]
+        assert 0 < ours["min"] <= ours["median"] <= ours["p95"] <= ours["max"]
+        assert row["ratio"] == pytest.approx(ours["median"] / row["baseline_us"]["median"])
+    assert 1e-4 < report["accuracy_by"]["f32-tree-v1"]["output"]["rel_l2"] < 1e-2
+    assert report["accuracy_by"]["Hugging Face, FP32"]["output"]["rel_l2"] < 1e-5
+    assert report["ceiling"]["read_bytes_per_second"] > 0 and report["environment"]["command_line"].startswith("python -m samebits.bench")
+    with (folder / "r.csv").open() as table:
+        rows = list(csv.DictReader(table))
+    assert len(rows) == len(report["rows"]) and float(rows[0]["ours_us_median"]) == report["rows"][0]["ours_us"]["median"]
+
+
+def test_a_page_and_figures(written):
+    pytest.importorskip("matplotlib")
+    folder, report = written
+    done = run("report", str(folder / "r.json"), "--out", str(folder / "page"))
+    assert done.returncode == 0, done.stderr
+    for name in ("ratios", "mismatches", "roofline", "errors"):
+        assert (folder / "page" / f"{name}.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    page = (folder / "page" / "report.html").read_text()
+    assert "all held" in page and page.count("data:image/png;base64,") == 4 and report["contract"]["fingerprint"] in page
+    assert "http" not in page  # nothing is fetched
+
+
+def test_a_mismatch_is_shown_and_counted(written, tmp_path):
+    pytest.importorskip("matplotlib")
+    _, report = written
+    report = json.loads(json.dumps(report))
+    report["layouts"][1]["mismatch"]["output"], report["layouts"][1]["status"], report["ok"] = 17, "mismatch", False
+    (tmp_path / "bad.json").write_text(json.dumps(report))
+    assert run("report", str(tmp_path / "bad.json")).returncode == 0
+    page = (tmp_path / "bad" / "report.html").read_text()
+    assert "something that must be equal is not" in page and "17 of" in page
+
+
+def test_bad_input():
+    for arguments, message in (
+        (["--shape", "8by8"], "the shape is '8by8'"),
+        (["--contract", "nope"], "no such contract"),
+        (["--layouts", "dp2"], "the layout is 'dp2'"),
+        (["--experiments", "speed"], "the experiments are exactness"),
+    ):
+        done = run("bench", *arguments)
+        assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_bad_reports(tmp_path):
+    for name, text, message in (
+        ("none.json", None, "No such file"),
+        ("text.json", "{", "Expecting"),
+        ("other.json", '{"schema": "other/1"}', "its schema is 'other/1'"),
+        ("list.json", "[]", "its schema is None"),
+        ("empty.json", '{"schema": "samebits.report/1"}', "a report has command, contract, shape"),
+    ):
+        if text is not None:
+            (tmp_path / name).write_text(text)
+        done = run("report", str(tmp_path / name))
+        assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr

@@ -14,7 +14,7 @@ SIZES = dict(
     hidden_size=64, intermediate_size=176, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, vocab_size=131,
     max_position_embeddings=64, attn_implementation="eager",
 )  # fmt: skip
-FAMILIES = ["Qwen3", "Qwen2", "Llama"]
+FAMILIES = ["Qwen3", "Qwen2", "Llama", "Mistral"]
 
 
 def model_of(family="Qwen3", **more):

@@ -121,7 +121,7 @@ class GradientSum:
             self._plans[key] = Plan(part.contract, hidden, intermediate, self._micro_batch, **where)
         return self._plans[key]
 
-    def ffn(self, part: Any, x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tensor:
+    def _ffn(self, part: Any, x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tensor:
         """A module's forward while this is open."""
         if torch.compiler.is_compiling():
             raise ValueError("a GradientSum is open, which works in eager mode alone: end it, or call the module that is not compiled")

@@ -27,7 +27,7 @@ class ContractMLP(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         gate, up, down = self._weight("gate_proj"), self._weight("up_proj"), self._weight("down_proj")
         if self._sum is not None:
-            return self._sum.ffn(self, x, gate, up, down)
+            return self._sum._ffn(self, x, gate, up, down)
         if self._sharded is not None:
             return self._sharded.ffn(x, gate, up, down, self.recompute)
         return ffn(x, gate, up, down, self.contract, self.recompute)

@@ -175,6 +175,8 @@ def test_second_derivatives_are_refused_in_words(block):
         (lambda x, g, u, d: (x[:, 1:], g, u, d, "sm90-v1"), ValueError, "the last axes of both are H"),
         (lambda x, g, u, d: (x, g[0], u, d, "sm90-v1"), ValueError, r"w_gate is \[48\]; it is \[I, H\]"),
         (lambda x, g, u, d: (x, g, u[0], d, "sm90-v1"), ValueError, r"up is \[48\]; it has two axes"),
+        (lambda x, g, u, d: (x.to_sparse(), g, u, d, "sm90-v1"), ValueError, r"another kind \(cpu, sparse_coo, bfloat16\)"),
+        (lambda x, g, u, d: (x, g, u.to_sparse(), d, "sm90-v1"), ValueError, "another kind"),
         (lambda x, g, u, d: (x, g, u, d, "nope"), ValueError, "no such contract"),
     ],
 )

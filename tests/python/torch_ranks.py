@@ -193,6 +193,23 @@ def hugging_face(meshes):
             require_equal(f"a layer on tp{tp}+cp{cp} {sp}", mine(x[0][rows]), y[0][rows])
 
 
+def fully_sharded(meshes):
+    """FSDP gathers whole weights for the call: y and dx are those of one process. (Its reduction of gradients adds, and is not looked at.)"""
+    try:
+        from torch.distributed.fsdp import fully_shard
+    except ImportError:  # PyTorch before 2.6
+        return
+    block = block_of(24, HIDDEN, INTERMEDIATE)
+    expected = block.expected("sm90-v1")
+    module = torch.nn.Sequential(module_of(block, "sm90-v1"))
+    fully_shard(module, mesh=init_device_mesh("cuda" if CUDA else "cpu", (WORLD,)))
+    x = block.x.clone().requires_grad_()
+    y = module(x)
+    y.backward(block.dy)
+    require_equal("fully sharded: y", y, expected["y"])
+    require_equal("fully sharded: dx", x.grad, expected["dx"])
+
+
 def refusals(meshes):
     block = block_of(8, HIDDEN, INTERMEDIATE)
     mesh = meshes[BOTH]
@@ -222,7 +239,7 @@ def refusals(meshes):
             raise AssertionError(f"not refused: {message}")
 
 
-PARTS = (layouts, odd_tokens, batches, ways_of_weights, sums, compiled, hugging_face, *([refusals] if WORLD == 4 else []))
+PARTS = (layouts, odd_tokens, batches, ways_of_weights, sums, compiled, hugging_face, fully_sharded, *([refusals] if WORLD == 4 else []))
 
 
 def main():

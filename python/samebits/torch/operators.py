@@ -6,7 +6,7 @@ samebits::ffn_backward the gradients of either
 """
 
 import math
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, NoReturn, Optional, Tuple
 
 import torch
 
@@ -38,6 +38,26 @@ def _sizes(x: Tensor, w_gate: Tensor) -> Tuple[int, int]:
     if x.dim() < 1 or x.shape[-1] != hidden:
         raise ValueError(f"x is {list(x.shape)} and w_gate {list(w_gate.shape)}: the last axes of both are H")
     return hidden, intermediate
+
+
+# Tensors that the dispatcher would say of that nobody has implemented the operator for them.
+_REFUSED = ("SparseCPU", "SparseCUDA", "SparseCsrCPU", "SparseCsrCUDA", "QuantizedCPU", "QuantizedCUDA", "MkldnnCPU", "XPU", "MPS", "HPU")
+
+
+def register_kernel(library: torch.library.Library, name: str, kernel: Callable[..., Any]) -> None:
+    for key in ("CPU", "CUDA"):
+        library.impl(name, kernel, key)
+    for key in _REFUSED:
+        library.impl(name, _refuse_tensors, key)
+
+
+def _refuse_tensors(*arguments: Any) -> NoReturn:
+    told = next(
+        f"{tensor.device.type}, {str(tensor.layout).replace('torch.', '')}, {str(tensor.dtype).replace('torch.', '')}"
+        for tensor in arguments
+        if isinstance(tensor, Tensor) and (tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type not in ("cpu", "cuda"))
+    )
+    raise ValueError(f"an operand is a tensor of another kind ({told}): the block takes dense ones on cpu and cuda")
 
 
 def _empty(tensor: Tensor, *shape: int) -> Tensor:
@@ -172,8 +192,7 @@ for _name, _kernel, _fake in (
     ("ffn_saving", _ffn_saving, _fake_ffn_saving),
     ("ffn_backward", _ffn_backward, _fake_ffn_backward),
 ):
-    for _key in ("CPU", "CUDA"):
-        _library.impl(_name, _kernel, _key)
+    register_kernel(_library, _name, _kernel)
     torch.library.register_fake(f"samebits::{_name}", _fake, lib=_library)
 torch.library.register_autograd("samebits::ffn", _backward, setup_context=_save_operands, lib=_library)
 torch.library.register_autograd("samebits::ffn_saving", _backward, setup_context=_save_all, lib=_library)

@@ -9,7 +9,7 @@ from typing import Any, Dict, Optional, Tuple
 
 import torch
 
-from .operators import Gradients, Saving, described_results, described_saved
+from .operators import Gradients, Saving, described_results, described_saved, register_kernel
 from .plans import current_stream
 from .sharded import SecondCut, ShardedBlock, sharded_block
 from .tensors import Described, described, rows_of
@@ -161,8 +161,7 @@ for _name, _kernel, _fake in (
     ("sharded_ffn_saving", _sharded_ffn_saving, _fake_ffn_saving),
     ("sharded_ffn_backward", _sharded_ffn_backward, _fake_ffn_backward),
 ):
-    for _key in ("CPU", "CUDA"):
-        _library.impl(_name, _kernel, _key)
+    register_kernel(_library, _name, _kernel)
     torch.library.register_fake(f"samebits::{_name}", _fake, lib=_library)
 torch.library.register_autograd("samebits::sharded_ffn", _backward, setup_context=_save_operands, lib=_library)
 torch.library.register_autograd("samebits::sharded_ffn_saving", _backward, setup_context=_save_all, lib=_library)

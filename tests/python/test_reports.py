@@ -49,6 +49,16 @@ def test_the_report_has_the_schema(written):
     assert len(rows) == len(report["rows"]) and float(rows[0]["ours_us_median"]) == report["rows"][0]["ours_us"]["median"]
 
 
+def test_layouts_of_processes(tmp_path):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "samebits.bench"]
+    command += ["--device", "cpu", "--shape", "40x88", "--tokens", "5", "--repeats", "3", "--layouts", "tp2,tp2+sp,cp2,tp4"]
+    done = subprocess.run([*command, "--json", str(tmp_path / "p.json")], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads((tmp_path / "p.json").read_text())["rows"]
+    assert [(row["direction"], row["layout"]) for row in rows] == [(way, name) for way in ("forward", "both") for name in ("tp2", "tp2+sp", "cp2")]
+    assert all(row["ours_us"]["min"] > 0 and row["baseline"] == "samebits, one rank" for row in rows)
+
+
 def test_a_page_and_figures(written):
     pytest.importorskip("matplotlib")
     folder, report = written

@@ -16,6 +16,7 @@ from .latency import latency
 from .layouts import ALL_LAYOUTS, layout_of
 from .machine import ceiling, environment
 from .operands import operands_of, shape_of
+from .processes import join, process_rows, started
 
 EXPERIMENTS = ("exactness", "latency", "accuracy")
 DESCRIPTION = """\
@@ -23,6 +24,7 @@ Three experiments on the block, kept apart:
   exactness  every layout against one rank, bit by bit
   latency    the whole block against Hugging Face's Qwen3MLP on one device (eager, and in a CUDA graph), and layouts against one rank
   accuracy   the error against float64, of every contract and of Hugging Face in BF16, FP16 and FP32
+Under torchrun the times of the layouts with as many ranks as processes, and nothing else.
 Exit code 0: all held; 1: bits that must be equal are not; 2: usage."""
 
 
@@ -38,6 +40,8 @@ def main(arguments: Sequence[str]) -> int:
     except ValueError as problem:
         print(f"samebits.bench: {problem}", file=sys.stderr)
         return 2
+    if started():
+        return of_processes(args, contract, shape, tokens, layouts)
     report = head(args, contract, shape)
     if "exactness" in experiments:
         operands = operands_of(args.exact_tokens, *shape, args.device, args.seed)
@@ -45,9 +49,7 @@ def main(arguments: Sequence[str]) -> int:
         print_exactness(report)
     if "latency" in experiments:
         report["ceiling"] = ceiling(args.device)
-        report["rows"] = []
-        directions = ["forward", "both"] if args.direction == "all" else [args.direction]
-        for row in latency(contract.name, shape, tokens, directions, layouts if args.time_layouts else [], args.device, args.repeats):
+        for row in latency(contract.name, shape, tokens, _directions(args), layouts if args.time_layouts else [], args.device, args.repeats):
             report["rows"].append(row)
             print_row(row)
     if "accuracy" in experiments:
@@ -55,11 +57,35 @@ def main(arguments: Sequence[str]) -> int:
         errors = accuracy(presets, operands_of(args.exact_tokens, *shape, args.device, args.seed))
         report.update(accuracy=errors.get(contract.name), accuracy_by=errors)
         print_accuracy(errors)
+    write_files(args, report)
+    return 0 if report["ok"] else 1
+
+
+def of_processes(args: argparse.Namespace, contract: Contract, shape: Sequence[int], tokens: List[int], layouts: List[str]) -> int:
+    """Under torchrun: the times of layouts, and nothing else."""
+    args.device = join(args.device)
+    first = torch.distributed.get_rank() == 0
+    report = head(args, contract, shape)
+    report["environment"]["transport"] = f"torch.distributed, {torch.distributed.get_backend()}"
+    for row in process_rows(contract.name, (shape[0], shape[1]), tokens, _directions(args), layouts, args.device, args.repeats):
+        report["rows"].append(row)
+        if first:
+            print_row(row)
+    if first:
+        write_files(args, report)
+    torch.distributed.destroy_process_group()
+    return 0
+
+
+def write_files(args: argparse.Namespace, report: Dict[str, Any]) -> None:
     if args.json:
         write(Path(args.json), json.dumps(report, indent=1) + "\n")
     if args.csv:
-        write_csv(Path(args.csv), report.get("rows", []))
-    return 0 if report["ok"] else 1
+        write_csv(Path(args.csv), report["rows"])
+
+
+def _directions(args: argparse.Namespace) -> List[str]:
+    return ["forward", "both"] if args.direction == "all" else [args.direction]
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

@@ -54,6 +54,14 @@ def on_ranks(count: int, body: Callable[[int], Any]) -> List[Any]:
     return results
 
 
+def rows_of(layout: Layout, tokens: int, cp_rank: int, tp_rank: int) -> List[int]:
+    """The tokens of a rank, split contiguously."""
+    rows = [token for begin, end in contiguous_shards(tokens, layout.cp)[cp_rank] for token in range(begin, end)]
+    if layout.sequence_parallel:
+        rows = rows[len(rows) * tp_rank // layout.tp : len(rows) * (tp_rank + 1) // layout.tp]
+    return rows
+
+
 class Rank:
     """A rank's plan and its part of the operands."""
 
@@ -70,11 +78,8 @@ class Rank:
         )  # fmt: skip
         self.stream = torch.cuda.Stream(x.device) if x.is_cuda else None
         shard = self.plan.shard
-        rows = [token for begin, end in contiguous_shards(self.tokens, layout.cp)[shard.cp_rank] for token in range(begin, end)]
-        if layout.sequence_parallel:
-            rows = rows[len(rows) * shard.tp_rank // layout.tp : len(rows) * (shard.tp_rank + 1) // layout.tp]
-        self.rows = rows
-        self.x, self.dy = x[rows], operands.dy[rows]
+        self.rows = rows_of(layout, self.tokens, shard.cp_rank, shard.tp_rank)
+        self.x, self.dy = x[self.rows], operands.dy[self.rows]
         self.weights = slice_weights(self.plan, *operands.weights)
         self.made: Dict[str, torch.Tensor] = {"y": torch.empty_like(self.x)}
         if backward:

@@ -182,6 +182,21 @@ def test_plain_grad_accumulation_has_other_bits():
     assert not samebits.compare(module.gate_proj.weight.grad, block.expected(CONTRACT)["d_gate"]).equal
 
 
+def test_plans_ahead(block):
+    module = module_of(block, CONTRACT)
+    samebits.torch.clear_cache()
+    samebits.torch.reserve(module, 500)
+    samebits.torch.reserve(module, 70, training=True)
+    kept = {key[-1]: plan.max_tokens for key, plan in samebits.torch.plans._plans.items()}
+    assert kept == {False: 512, True: 80}
+    module(block.x).backward(block.dy)
+    with torch.no_grad():
+        module(block.x)
+    assert {key[-1]: plan.max_tokens for key, plan in samebits.torch.plans._plans.items()} == kept
+    with pytest.raises(ValueError, match="none of the block's modules"):
+        samebits.torch.reserve(torch.nn.Linear(2, 2), 4)
+
+
 def test_sums_that_cannot_be(block):
     module = module_of(block, CONTRACT)
     with pytest.raises(ValueError, match="none of the block's modules"):

@@ -162,6 +162,7 @@ def compiled(meshes):
     expected = block.expected("sm90-v1")
     module = samebits.torch.parallelize(module_of(block, "sm90-v1"), meshes[BOTH])
     rows = rows_of(samebits.contiguous_shards(8, 2), meshes[BOTH], True)
+    samebits.torch.reserve(module, 8, training=True)
     traced = torch.compile(module, fullgraph=True, backend="aot_eager")
     x = block.x[rows].clone().requires_grad_()
     y = traced(x)

@@ -8,6 +8,7 @@ from .mlp import ContractMLP, Qwen3MLP
 from .parallel import gather_state_dict, parallelize, refresh, set_shards
 from .plans import clear_cache
 from .replace import replace_mlp, restore_mlp
+from .reserve import reserve
 
 __all__ = [
     "DEFAULT_CONTRACT",
@@ -20,6 +21,7 @@ __all__ = [
     "parallelize",
     "refresh",
     "replace_mlp",
+    "reserve",
     "restore_mlp",
     "set_shards",
 ]

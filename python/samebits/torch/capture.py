@@ -35,7 +35,7 @@ def memory_may_move() -> Iterator[None]:
 
 
 def capture_number(stream: int) -> int:
-    """Of the capture that the stream is part of: unlike that of every other in this process."""
+    """Of the capture that the stream is part of, unlike that of every other in this process; 0 where there is none."""
     driver = _driver()
     status, number = ctypes.c_int(0), ctypes.c_uint64(0)
     if driver is not None:

@@ -59,7 +59,9 @@ def plan_for(contract: str, hidden: int, intermediate: int, device: int, stream:
     """device: PyTorch's index, -1 for a CPU."""
     key = (contract, hidden, intermediate, device, stream, backward)
     if is_capturing(device):
-        return _captured_plan(key, tokens)
+        number = capture_number(stream)
+        if number:  # else another device's stream is captured
+            return _captured_plan(number, key, tokens)
     found = _plans.get(key)
     if found is not None and found.max_tokens >= tokens:
         found.used = next(_clock)
@@ -75,8 +77,7 @@ def plan_for(contract: str, hidden: int, intermediate: int, device: int, stream:
         return found
 
 
-def _captured_plan(key: _Key, tokens: int) -> _Kept:
-    number = capture_number(key[4])
+def _captured_plan(number: int, key: _Key, tokens: int) -> _Kept:
     with _lock:
         made = _captured.setdefault((number, key), [])
         if not made or made[-1].max_tokens < tokens:

@@ -88,6 +88,10 @@ class ShardedBlock:
                 self._captured.append(plan)
             return plan
 
+    def reserve(self, backward: bool, tokens: int) -> None:
+        """A plan for so many tokens of the whole sequence, split evenly. Collective."""
+        self.plan(backward, Held([], tokens, -(-tokens // self.layout.cp), 0))
+
     def make_plan(self, backward: bool, tokens: int, most: int) -> Plan:
         """One more, of the caller's own. Collective."""
         where = {"device": "cpu", "threads": torch.get_num_threads()} if self.device.type == "cpu" else {"device": str(self.device)}

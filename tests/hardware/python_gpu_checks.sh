@@ -43,9 +43,9 @@ tokens=${SAMEBITS_TOKENS:-1,8,32,128,512,2048,8192}
 for part in "${parts[@]}"; do
   case $part in
     tests)
-      check tests-cuda in_tests -m pytest -q -p no:cacheprovider test_torch_cuda.py
-      check tests-torch in_tests -m pytest -q -p no:cacheprovider test_torch_operators.py test_torch_modules.py test_torch_hugging_face.py test_torch_parallel.py
-      check tests-core in_tests -m pytest -q -p no:cacheprovider test_golden.py test_arrays.py test_layouts.py
+      check tests-cuda in_tests -m pytest -p no:cacheprovider test_torch_cuda.py
+      check tests-torch in_tests -m pytest -p no:cacheprovider test_torch_operators.py test_torch_modules.py test_torch_hugging_face.py test_torch_parallel.py
+      check tests-core in_tests -m pytest -p no:cacheprovider test_golden.py test_arrays.py test_layouts.py
       ;;
     tests-processes) check tests-processes processes ;;
     overhead) check overhead "$python" tests/hardware/python_overhead.py "$folder/overhead.json" ;;

@@ -80,7 +80,6 @@ def row_of(contract: str, shape: Tuple[int, int], tokens: int, layout: str, dire
     return {
         "direction": direction, "tokens": tokens, "layout": layout, "contract": contract, "mode": mode, "ours_us": ours,
         "flops_per_second": flops / seconds, "weight_bytes_per_second": weight_bytes / seconds,
-        "flops_per_byte": flops / (weight_bytes + 2.0 * tokens * (2 * hidden + 4 * intermediate) * times),
     }  # fmt: skip
 
 

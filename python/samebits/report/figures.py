@@ -1,5 +1,7 @@
 """The four figures of a report. Each is None where the report lacks what it shows."""
 
+import math
+import textwrap
 from typing import Any, Dict, List, Optional, Tuple
 
 from .style import HATCHES, MARKS, TONES, finish, new_figure
@@ -13,22 +15,25 @@ def ratio_bars(report: Report) -> Optional[Any]:
     rows = [row for row in report.get("rows", []) if row["layout"] == "tp1" and row.get("ratio")]
     if not rows:
         return None
-    series = _series(rows)
     tokens = sorted({row["tokens"] for row in rows})
-    figure, axes = new_figure(4.2)
-    width = 0.8 / len(series)
-    for index, (label, points) in enumerate(series):
-        at = [tokens.index(row["tokens"]) + (index - (len(series) - 1) / 2) * width for row in points]
-        bars = axes.bar(at, [row["ratio"] for row in points], 0.92 * width, label=label, color=TONES[index], hatch=HATCHES[index], edgecolor="white")
-        axes.bar_label(bars, fmt="%.2f", fontsize=7, rotation=90 if len(series) > 2 else 0, padding=2)
-    axes.axhline(1, color="black", linewidth=1, linestyle="--")
-    axes.set_xticks(range(len(tokens)), [str(count) for count in tokens])
-    axes.set_xlabel("tokens of a call")
-    axes.set_ylabel("time / baseline's time")
-    axes.margins(y=0.18)
-    axes.legend(fontsize=8, ncols=2, frameon=False)
-    baseline = str(rows[0].get("baseline", "baseline")).split(" (")[0]
-    return finish(figure, axes, f"Time of the block over {baseline}'s: below 1 is faster", caption_of(report))
+    directions = list(dict.fromkeys(row["direction"] for row in rows))
+    figure, axes = new_figure(1.6 + 2.4 * len(directions), len(directions))
+    for panel, direction in zip(axes if len(directions) > 1 else [axes], directions):
+        series = _series([row for row in rows if row["direction"] == direction])
+        width = 0.8 / len(series)
+        for index, (label, points) in enumerate(series):
+            at = [tokens.index(row["tokens"]) + (index - (len(series) - 1) / 2) * width for row in points]
+            ratios = [row["ratio"] for row in points]
+            bars = panel.bar(at, ratios, 0.92 * width, label=label, color=TONES[index], hatch=HATCHES[index], edgecolor="white")
+            panel.bar_label(bars, fmt="%.2f", fontsize=8, padding=1)
+        panel.axhline(1, color="black", linewidth=1, linestyle="--", zorder=0.5)
+        panel.set_xticks(range(len(tokens)), [str(count) for count in tokens])
+        panel.set_ylabel("time / baseline's")
+        panel.margins(y=0.12)
+        panel.legend(fontsize=9, ncols=2, frameon=False, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0)
+    panel.set_xlabel("tokens of a call")
+    baseline = str(rows[0].get("baseline", "the baseline")).split(" (")[0]
+    return finish(figure, f"Time over {baseline}'s (below 1: faster)", caption_of(report))
 
 
 def mismatch_map(report: Report) -> Optional[Any]:
@@ -56,18 +61,19 @@ def mismatch_map(report: Report) -> Optional[Any]:
         spine.set_visible(True)
     ran = [row for row in layouts if row["status"] != "refused"]
     wrong = sum(sum(row["mismatch"].values()) for row in ran)
-    title = "Every layout gives the bits of one rank" if wrong == 0 else f"{wrong} elements differ from one rank"
-    return finish(figure, axes, f"{title} (elements that differ)", caption_of(report))
+    title = "Elements that differ from one rank: " + ("none, on any layout" if wrong == 0 else str(wrong))
+    return finish(figure, title, caption_of(report))
 
 
 def roofline(report: Report) -> Optional[Any]:
     """FLOP a second against FLOP a byte, below what the machine can do."""
     ceiling = report.get("ceiling") or {}
-    rows = [row for row in report.get("rows", []) if row["layout"] == "tp1" and row.get("flops_per_byte")]
+    rows = [row for row in report.get("rows", []) if row["layout"] == "tp1" and row.get("flops_per_second")]
     if not rows or not ceiling.get("flops_per_second"):
         return None
     most, bandwidth = max(ceiling["flops_per_second"].values()), ceiling["read_bytes_per_second"]
     figure, axes = new_figure(4.4)
+    rows = [{**row, "flops_per_byte": _flops_per_byte(report["shape"], row["tokens"])} for row in rows]
     low, high = min(row["flops_per_byte"] for row in rows) / 2, max(row["flops_per_byte"] for row in rows) * 2
     points = [low * (high / low) ** (step / 200) for step in range(201)]
     axes.plot(points, [min(most, bandwidth * point) for point in points], color="black", linewidth=1.5, label="what the machine can do (measured)")
@@ -81,7 +87,7 @@ def roofline(report: Report) -> Optional[Any]:
     axes.set_xlabel("FLOP a byte (weights read once, activations written and read)")
     axes.set_ylabel("FLOP a second")
     axes.legend(fontsize=8, frameon=False)
-    return finish(figure, axes, "Where the block stands under the roofline (numbers: tokens)", caption_of(report))
+    return finish(figure, "Under the roofline (numbers: tokens of a call)", caption_of(report))
 
 
 def error_bars(report: Report) -> Optional[Any]:
@@ -104,7 +110,7 @@ def error_bars(report: Report) -> Optional[Any]:
     axes.margins(x=0.2)
     axes.set_xlabel("relative L2 error against float64")
     axes.legend(fontsize=8, frameon=False)
-    return finish(figure, axes, "Error by contract and by format", caption_of(report))
+    return finish(figure, "Error by contract and by format", caption_of(report))
 
 
 FIGURES = {"ratios": ratio_bars, "mismatches": mismatch_map, "roofline": roofline, "errors": error_bars}
@@ -121,6 +127,12 @@ def _series(rows: List[Dict[str, Any]]) -> List[Tuple[str, List[Dict[str, Any]]]
     ]  # fmt: skip
 
 
+def _flops_per_byte(shape: Dict[str, Any], tokens: int) -> float:
+    """Of a forward; forward and backward do three times as much of both. Weights are read once, activations written and read."""
+    hidden, intermediate = shape["hidden"], shape["intermediate"]
+    return 6.0 * tokens * hidden * intermediate / (6.0 * hidden * intermediate + 2.0 * tokens * (2 * hidden + 4 * intermediate))
+
+
 def _share(row: Dict[str, Any], column: str) -> Optional[float]:
     if row["status"] in ("refused", "skipped"):
         return None
@@ -128,12 +140,8 @@ def _share(row: Dict[str, Any], column: str) -> Optional[float]:
 
 
 def _tone(share: Optional[float]) -> float:
-    import math
-
-    return 0.15 if share is None else 0.0 if share == 0 else min(1.0, 0.6 + 0.1 * (4 + math.log10(share)))
+    return 0.15 if share is None else 0.0 if share == 0 else min(1.0, max(0.75, 1.05 + 0.05 * math.log10(share)))
 
 
 def _wrapped(name: str) -> str:
-    import textwrap
-
     return "\n".join(textwrap.wrap(name, 22))

@@ -40,9 +40,10 @@ def page_of(report: Dict[str, Any], pictures: Dict[str, bytes]) -> str:
 
 def _definitions(report: Dict[str, Any]) -> str:
     contract, shape, environment = report["contract"], report["shape"], report.get("environment", {})
+    tokens = f", {shape['tokens']} tokens" if "tokens" in shape else ""
     told = {
         "Contract": f"{contract['canonical']} ({contract['fingerprint']})",
-        "Shape": f"H {shape['hidden']}, I {shape['intermediate']}, {shape['tokens']} tokens ({shape['source']})",
+        "Shape": f"H {shape['hidden']}, I {shape['intermediate']}{tokens} ({shape['source']})",
         "Machine": machine_of(report),
         "System": environment.get("os", ""),
         "Versions": versions_of(report),

@@ -61,6 +61,20 @@ def test_every_mlp_is_invariant_on_its_recorded_input():
             require_equal(f"{name} in batches of {batch}", torch.cat(parts), expected)
 
 
+def test_checkpointing_moves_no_bit():
+    gradients = []
+    for checkpointing in (False, True):
+        model = model_of()
+        samebits.torch.replace_mlp(model, "sm90-v1")
+        model.train()
+        if checkpointing:
+            model.gradient_checkpointing_enable()
+        model(token_ids(), labels=token_ids()).loss.backward()
+        gradients.append([weight.grad for weight in model.model.layers[0].mlp.parameters()])
+    for plain, recomputed in zip(*gradients):
+        require_equal("a weight's gradient", recomputed, plain)
+
+
 def test_modules_stay_what_they_are():
     model = model_of()
     stock, kind = model(token_ids()).logits, type(model.model.layers[0].mlp)

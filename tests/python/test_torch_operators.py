@@ -98,6 +98,15 @@ def test_batches_strides_and_rows(block):
     require_equal("dx of a strided dy", with_gradient.grad, block.expected("bf16-tree-v1")["dx"])
 
 
+def test_a_gradient_of_one_repeated_value(block):
+    results = []
+    for dy in (torch.ones_like(block.x), torch.ones(1, 1, dtype=torch.bfloat16).expand(13, 48)):  # as sum().backward() gives it
+        x = block.x.clone().requires_grad_()
+        samebits.torch.ffn(x, *block.weights, "sm90-v1").backward(dy)
+        results.append(x.grad)
+    require_equal("dx", *results)
+
+
 @pytest.mark.parametrize("recompute", [False, True])
 def test_no_tokens(block, recompute):
     operands = block.operands()

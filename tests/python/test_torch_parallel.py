@@ -21,3 +21,14 @@ def test_four_ranks():
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     for part in PARTS:
         assert f"{part}: equal bits" in done.stdout
+
+
+def test_a_rank_that_dies_is_an_error_on_the_other(tmp_path):
+    command = [sys.executable, "torch_lost_rank.py"]
+    ranks = [
+        subprocess.Popen([*command, str(rank), str(tmp_path / "rendezvous")], cwd=Path(__file__).parent, stdout=subprocess.PIPE, text=True)
+        for rank in range(2)
+    ]
+    told, _ = ranks[0].communicate(timeout=90)
+    assert ranks[1].wait(timeout=10) == 3
+    assert ranks[0].returncode == 0 and "Error after" in told, told

@@ -15,6 +15,11 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 
+try:
+    from torch.distributed.tensor import Shard, distribute_tensor
+except ImportError:  # PyTorch before 2.5
+    from torch.distributed._tensor import Shard, distribute_tensor
+
 sys.path.insert(0, str(Path(__file__).parent))
 
 from torch_support import TorchBlock, module_of, require_equal  # noqa: E402
@@ -127,6 +132,14 @@ def ways_of_weights(meshes):
         samebits.torch.parallelize(shards, mesh, sequence_parallel=False)
         shards.recompute = True
         check(f"{contract}: shards, recomputing", shards, block, rows, expected)
+
+        if contract == "hf-sm90-v1" and INTERMEDIATE % WORLD == 0:  # cut evenly, as DTensors are
+            distributed = module_of(block, contract)
+            for weight, axis in zip(WEIGHTS, (0, 0, 1)):
+                linear = getattr(distributed, weight)
+                linear.weight = torch.nn.Parameter(distribute_tensor(linear.weight.detach(), mesh["tp"], [Shard(axis)]))
+            samebits.torch.parallelize(distributed, mesh, sequence_parallel=False)
+            check(f"{contract}: DTensors", distributed, block, rows, expected)
 
         held = samebits.torch.parallelize(module_of(block, contract), mesh, sequence_parallel=False, second_cut="held")
         check(f"{contract}: held", held, block, rows, expected)

@@ -5,6 +5,7 @@ usage: torchrun --nproc-per-node 4 torch_ranks.py [--cuda] [PART...]
 With gloo on CPUs; --cuda: with NCCL, a GPU a rank, of which two will do. Ends with 1, and says which, where anything differs.
 """
 
+import copy
 import os
 import re
 import sys
@@ -126,6 +127,8 @@ def ways_of_weights(meshes):
         for name, value in samebits.torch.gather_state_dict(module).items():
             require_equal(f"gathered {name}", value, whole.state_dict()[name])
 
+        check(f"{contract}: a copy", copy.deepcopy(module), block, rows, expected)
+
         shards = module_of(block, contract)  # as another program would have cut them
         for weight in WEIGHTS:
             getattr(shards, weight).weight = torch.nn.Parameter(getattr(module, weight).weight.detach().clone())
@@ -228,6 +231,8 @@ def refusals(meshes):
     block = block_of(8, HIDDEN, INTERMEDIATE)
     mesh = meshes[BOTH]
     again = samebits.torch.parallelize(module_of(block, "sm90-v1"), mesh)
+    copied = copy.deepcopy(again)
+    copied.contract = "f32-tree-v1"
     halved = module_of(block, "sm90-v1")
     halved.up_proj.weight = torch.nn.Parameter(halved.up_proj.weight[:7].detach().clone())
     for build, message in (
@@ -242,6 +247,8 @@ def refusals(meshes):
         (lambda: samebits.torch.parallelize(halved, mesh), r"up_proj.weight is \[7, 72\]; the whole weight is \[208, 72\], this rank's shard \[(96|112), 72\]"),
         (lambda: samebits.torch.set_shards(again, [[(0, 8)]]), "shards of 1 context ranks, the mesh has 2"),
         (lambda: samebits.torch.refresh(torch.nn.Linear(2, 2)), "no module that parallelize was called on"),
+        (lambda: copied(block.x), "the contract is f32-tree-v1 now, and was sm90-v1 when"),
+        (lambda: samebits.torch.replace_mlp(torch.nn.Sequential(again), "sm90-v1", classes=[samebits.torch.Qwen3MLP]), "0: it is parallelized"),
         (lambda: again(block.x.float()), "x is f32, the plan expects bf16"),
         (lambda: again(block.x[:, 1:].contiguous()), "x is 8 x 71"),
     ):

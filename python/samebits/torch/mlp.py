@@ -29,7 +29,7 @@ class ContractMLP(nn.Module):
         if self._sum is not None:
             return self._sum._ffn(self, x, gate, up, down)
         if self._sharded is not None:
-            return self._sharded.ffn(x, gate, up, down, self.recompute)
+            return self._sharded.ffn(x, gate, up, down, self.contract, self.recompute)
         return ffn(x, gate, up, down, self.contract, self.recompute)
 
     def _load_from_state_dict(self, state_dict: Dict[str, Any], prefix: str, *arguments: Any) -> None:

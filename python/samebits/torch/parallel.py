@@ -22,7 +22,15 @@ class ShardedState:
         self.layout = block.name
         self.held = SecondCut()
 
-    def ffn(self, x: Tensor, gate: Tensor, up: Tensor, down: Tensor, recompute: bool) -> Tensor:
+    def __deepcopy__(self, memo: Dict[int, Any]) -> "ShardedState":
+        """Of a copied module: the same ranks and plans, weights of its own."""
+        copied = ShardedState(self.block)
+        copied.held = SecondCut(*(None if tensor is None else tensor.clone() for tensor in self.held))
+        return copied
+
+    def ffn(self, x: Tensor, gate: Tensor, up: Tensor, down: Tensor, contract: str, recompute: bool) -> Tensor:
+        if contract != self.block.contract:
+            raise ValueError(f"the contract is {contract} now, and was {self.block.contract} when the module was parallelized")
         weights = (gate, up, down, *self.held, self.layout)
         recorded = torch.is_grad_enabled() and (x.requires_grad or gate.requires_grad or up.requires_grad or down.requires_grad)
         if recorded and not recompute:

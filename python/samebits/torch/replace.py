@@ -77,6 +77,8 @@ def _gated_mlps(model: nn.Module, classes: Tuple[Type[nn.Module], ...]) -> Itera
 
 
 def _problems(module: Any) -> Iterator[str]:
+    if isinstance(module, ContractMLP) and module._sharded is not None:
+        yield "it is parallelized, under the contract that it has"
     if not isinstance(module, ContractMLP) and "forward" in module.__dict__:
         yield "its forward was replaced by another (an offloading hook, for instance), which would stay in the way"
     for name in PROJECTIONS:

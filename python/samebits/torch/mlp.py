@@ -42,19 +42,20 @@ class ContractMLP(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, *arguments)
 
     def _weight(self, name: str) -> torch.Tensor:
-        linear = getattr(self, name)
+        linear: Any = self._modules[name]
+        parameters = linear._parameters  # not by attribute: torch.nn.Module looks those up slowly
+        weight = parameters.get("weight")
         if (
-            type(linear) is not nn.Linear
-            or linear.bias is not None
-            or linear._forward_hooks
-            or linear._forward_pre_hooks
-            or linear._backward_hooks
-            or linear._backward_pre_hooks
-            or "forward" in linear.__dict__
-            or type(linear.weight) not in _PLAIN
+            type(linear) is nn.Linear
+            and type(weight) in _PLAIN
+            and parameters["bias"] is None
+            and not (linear._forward_hooks or linear._forward_pre_hooks or linear._backward_hooks or linear._backward_pre_hooks)
+            and "forward" not in linear.__dict__
         ):
+            return weight
+        if projection_problem(linear):
             refuse_projection(name, linear)
-        return linear.weight
+        return linear.weight  # a plain attribute, as some wrappers set it
 
 
 _PLAIN = (nn.Parameter, torch.Tensor)

@@ -47,6 +47,7 @@ def training_step(model, args):
         return tensor.detach().reshape(-1, args.hidden).clone()
 
     for name, module in mlps:
+
         def keep(module, inputs, output, name=name):
             inputs[0].register_hook(lambda dx: seen[name].update(dx=rows(dx)))
             output.register_hook(lambda dy: seen[name].update(dy=rows(dy)))
@@ -113,9 +114,7 @@ def stock_forward(x, weights, tp=1):
     """What PyTorch computes: the modules' own expression, over tensor ranks with a sum of their parts as an all-reduce makes it."""
     gate, up, down = weights
     linear, silu = torch.nn.functional.linear, torch.nn.functional.silu
-    parts = [
-        linear(silu(linear(x, g)) * linear(x, u), d) for g, u, d in zip(gate.chunk(tp), up.chunk(tp), down.chunk(tp, dim=1))
-    ]
+    parts = [linear(silu(linear(x, g)) * linear(x, u), d) for g, u, d in zip(gate.chunk(tp), up.chunk(tp), down.chunk(tp, dim=1))]
     return sum(parts[1:], parts[0])
 
 
@@ -128,7 +127,9 @@ def stock_is_the_contract(args):
     generator = torch.Generator().manual_seed(2)
     x, dy = (torch.randn(args.tokens, args.hidden, generator=generator).bfloat16().to(args.device) for _ in range(2))
     shapes = ((args.intermediate, args.hidden),) * 2 + ((args.hidden, args.intermediate),)
-    leaves = [x.requires_grad_()] + [(0.02 * torch.randn(*shape, generator=generator)).bfloat16().to(args.device).requires_grad_() for shape in shapes]
+    leaves = [x.requires_grad_()] + [
+        (0.02 * torch.randn(*shape, generator=generator)).bfloat16().to(args.device).requires_grad_() for shape in shapes
+    ]
     results = []
     for forward in (lambda x, *weights: stock_forward(x, weights), lambda *operands: samebits.torch.ffn(*operands, CONTRACT)):
         y = forward(*leaves)
@@ -148,7 +149,9 @@ def main():
     parser.add_argument("--layers", type=int, default=2)
     args = parser.parse_args()
     defaults = (1024, 1024, 3072) if args.device == "cuda" else (96, 128, 352)
-    args.tokens, args.hidden, args.intermediate = (given or value for given, value in zip((args.tokens, args.hidden, args.intermediate), defaults))
+    args.tokens, args.hidden, args.intermediate = (
+        given or value for given, value in zip((args.tokens, args.hidden, args.intermediate), defaults)
+    )
 
     model = make_model(args)
     unmodified = args.device == "cuda" and stock_is_the_contract(args)
@@ -157,7 +160,9 @@ def main():
     trainer = "unmodified PyTorch, whose sums are one chain here" if unmodified else "samebits"
     if args.device == "cuda" and not unmodified:
         trainer += f" (PyTorch does not compute {CONTRACT} at {args.tokens} tokens of this shape: its cuBLAS splits sums)"
-    print(f"contract {samebits.Contract(CONTRACT).name} ({samebits.Contract(CONTRACT).fingerprint}), {args.device}, torch {torch.__version__}")
+    print(
+        f"contract {samebits.Contract(CONTRACT).name} ({samebits.Contract(CONTRACT).fingerprint}), {args.device}, torch {torch.__version__}"
+    )
     print(f"trainer: TP 1, {args.tokens} tokens, MLPs by {trainer}\n")
     wrong = 0
     for name, x, dy, weights, made in training_step(model, args):
@@ -166,7 +171,9 @@ def main():
         for batch in map(int, args.batches.split(",")):
             ours = differing(on_tensor_ranks(x, None, weights, args, batch)["y"], made["y"])
             theirs = [differing(torch.cat([stock_forward(part, weights, tp) for part in x.split(batch)]), stock) for tp in (1, args.tp)]
-            print(f"  batches of {batch:>3}:  samebits, TP {args.tp}: {ours:>6}    PyTorch, TP 1: {theirs[0]:>6}    TP {args.tp}: {theirs[1]:>6}")
+            print(
+                f"  batches of {batch:>3}:  samebits, TP {args.tp}: {ours:>6}    PyTorch, TP 1: {theirs[0]:>6}    TP {args.tp}: {theirs[1]:>6}"
+            )
             wrong += ours
         replayed = on_tensor_ranks(x, dy, weights, args, len(x))
         for tensor in NAMES:

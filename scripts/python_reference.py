@@ -47,7 +47,11 @@ def tidy(signature):
     signature = re.sub(r"ForwardRef\('([^']*)'\)", r"\1", signature)
     signature = re.sub(r"<class '([^']*)'>", r"\1", signature)
     signature = signature.replace("collections.abc.", "")
-    return re.sub(r"\bsamebits\._core\.", "", signature.replace("torch.Tensor", "Tensor").replace("torch.nn.modules.module.", "nn.").replace("numpy.ndarray", "Any"))
+    return re.sub(
+        r"\bsamebits\._core\.",
+        "",
+        signature.replace("torch.Tensor", "Tensor").replace("torch.nn.modules.module.", "nn.").replace("numpy.ndarray", "Any"),
+    )
 
 
 def own_members(kind):

@@ -59,7 +59,9 @@ def test_layouts_of_processes(tmp_path):
     done = subprocess.run([*command, "--json", str(tmp_path / "p.json")], capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = json.loads((tmp_path / "p.json").read_text())["rows"]
-    assert [(row["direction"], row["layout"]) for row in rows] == [(way, name) for way in ("forward", "both") for name in ("tp2", "tp2+sp", "cp2")]
+    assert [(row["direction"], row["layout"]) for row in rows] == [
+        (way, name) for way in ("forward", "both") for name in ("tp2", "tp2+sp", "cp2")
+    ]
     assert all(row["ours_us"]["min"] > 0 and row["baseline"] == "samebits, one rank" for row in rows)
 
 
@@ -84,7 +86,17 @@ def test_reports_of_the_command(tmp_path):
     assert "NVIDIA H200" in (tmp_path / "verify" / "report.html").read_text() and (tmp_path / "verify" / "mismatches.png").exists()
     times = {"median": 3.0, "p95": 4.0, "min": 2.0, "max": 5.0}
     bench = json.loads(recorded.read_text())
-    rows = [{"direction": "forward", "tokens": 8, "layout": "tp1", "contract": "sm90-v1", "baseline": None, "ours_us": times, "baseline_us": None}]
+    rows = [
+        {
+            "direction": "forward",
+            "tokens": 8,
+            "layout": "tp1",
+            "contract": "sm90-v1",
+            "baseline": None,
+            "ours_us": times,
+            "baseline_us": None,
+        }
+    ]
     rows.append({**rows[0], "tokens": 1, "baseline": "cuBLASLt", "baseline_us": times, "ratio": 1.0, "flops_per_second": 1e12})
     bench.update(command="bench", shape={"hidden": 4096, "intermediate": 12288, "source": "qwen3-8b"}, layouts=[], rows=rows)
     bench["ceiling"] = {"flops_per_second": {"bf16": 7e14}, "read_bytes_per_second": 4e12}

@@ -112,7 +112,9 @@ def test_compiled_mlp_of_a_model():
 def test_refusals_leave_the_model_alone():
     with pytest.raises(ValueError, match="no MLP to replace in Linear"):
         samebits.torch.replace_mlp(torch.nn.Linear(2, 2))
-    with pytest.raises(ValueError, match="^nothing was replaced: model.layers.0.mlp: gate_proj has a bias, and the block has none \\(and 5 more\\)$"):
+    with pytest.raises(
+        ValueError, match="^nothing was replaced: model.layers.0.mlp: gate_proj has a bias, and the block has none \\(and 5 more\\)$"
+    ):
         samebits.torch.replace_mlp(model_of("Llama", mlp_bias=True))
     with pytest.raises(ValueError, match="its activation is .*GELU"):
         samebits.torch.replace_mlp(model_of(hidden_act="gelu"))

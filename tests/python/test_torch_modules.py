@@ -158,7 +158,9 @@ def test_sums_over_micro_batches(contract, dtype):
     with samebits.torch.GradientSum(module, max_tokens=77, tokens=77, micro_batch=32, dtype=dtype) as total:
         for begin, end in zip(cuts, cuts[1:]):
             with torch.no_grad():
-                require_equal("without gradients", module(block.x[begin:end]), output_of(block, *block.weights, contract=contract)[begin:end])
+                require_equal(
+                    "without gradients", module(block.x[begin:end]), output_of(block, *block.weights, contract=contract)[begin:end]
+                )
             x = block.x[begin:end].clone().requires_grad_()
             module(x).backward(block.dy[begin:end])
             dx.append(x.grad)

@@ -195,7 +195,11 @@ def hugging_face(meshes):
         return
     torch.manual_seed(1)
     sizes = dict(hidden_size=64, intermediate_size=176, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, vocab_size=131)
-    model = transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**sizes, attn_implementation="eager")).bfloat16().to("cuda" if CUDA else "cpu")
+    model = (
+        transformers.Qwen3ForCausalLM(transformers.Qwen3Config(**sizes, attn_implementation="eager"))
+        .bfloat16()
+        .to("cuda" if CUDA else "cpu")
+    )
     samebits.torch.replace_mlp(model)
     recorded = []
     for layer in model.model.layers:
@@ -238,17 +242,29 @@ def refusals(meshes):
     for build, message in (
         (lambda: samebits.torch.parallelize(torch.nn.Linear(2, 2), mesh), "holds none of the block's modules"),
         (lambda: samebits.torch.parallelize(again, mesh), "parallelized already"),
-        (lambda: samebits.torch.parallelize(module_of(block, "sm90-v1"), mesh, tp="model"), r"the mesh has the dimensions \['cp', 'tp'\], not 'model'"),
+        (
+            lambda: samebits.torch.parallelize(module_of(block, "sm90-v1"), mesh, tp="model"),
+            r"the mesh has the dimensions \['cp', 'tp'\], not 'model'",
+        ),
         (lambda: samebits.torch.parallelize(module_of(block, "sm90-v1"), mesh, tp="cp"), "tp and cp are both 'cp'"),
-        (lambda: samebits.torch.parallelize(module_of(block, "sm90-v1"), mesh, shards="ring"), "shards is 'ring'; it is contiguous or zigzag"),
+        (
+            lambda: samebits.torch.parallelize(module_of(block, "sm90-v1"), mesh, shards="ring"),
+            "shards is 'ring'; it is contiguous or zigzag",
+        ),
         (lambda: samebits.torch.parallelize(module_of(block, "sm90-v1"), mesh, second_cut="no"), "second_cut is 'no'"),
         (lambda: samebits.torch.parallelize(module_of(block, "hf-sm90-v1"), mesh, down="columns"), "down cut by columns over tp2"),
         (lambda: samebits.torch.parallelize(module_of(block, "hf-sm90-v1"), mesh, down="up"), "down is 'up'"),
-        (lambda: samebits.torch.parallelize(halved, mesh), r"up_proj.weight is \[7, 72\]; the whole weight is \[208, 72\], this rank's shard \[(96|112), 72\]"),
+        (
+            lambda: samebits.torch.parallelize(halved, mesh),
+            r"up_proj.weight is \[7, 72\]; the whole weight is \[208, 72\], this rank's shard \[(96|112), 72\]",
+        ),
         (lambda: samebits.torch.set_shards(again, [[(0, 8)]]), "shards of 1 context ranks, the mesh has 2"),
         (lambda: samebits.torch.refresh(torch.nn.Linear(2, 2)), "no module that parallelize was called on"),
         (lambda: copied(block.x), "the contract is f32-tree-v1 now, and was sm90-v1 when"),
-        (lambda: samebits.torch.replace_mlp(torch.nn.Sequential(again), "sm90-v1", classes=[samebits.torch.Qwen3MLP]), "0: it is parallelized"),
+        (
+            lambda: samebits.torch.replace_mlp(torch.nn.Sequential(again), "sm90-v1", classes=[samebits.torch.Qwen3MLP]),
+            "0: it is parallelized",
+        ),
         (lambda: again(block.x.float()), "x is f32, the plan expects bf16"),
         (lambda: again(block.x[:, 1:].contiguous()), "x is 8 x 71"),
     ):

@@ -49,7 +49,9 @@ def main(arguments: Sequence[str]) -> int:
         print_exactness(report)
     if "latency" in experiments:
         report["ceiling"] = ceiling(args.device)
-        for row in latency(contract.name, shape, tokens, _directions(args), layouts if args.time_layouts else [], args.device, args.repeats):
+        for row in latency(
+            contract.name, shape, tokens, _directions(args), layouts if args.time_layouts else [], args.device, args.repeats
+        ):
             report["rows"].append(row)
             print_row(row)
     if "accuracy" in experiments:
@@ -90,7 +92,9 @@ def _directions(args: argparse.Namespace) -> List[str]:
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     cuda = torch.cuda.is_available()
-    parser = argparse.ArgumentParser(prog="python -m samebits.bench", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m samebits.bench", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--shape", default="qwen3-8b" if cuda else "qwen3-0.6b", help="a Qwen3 size or HIDDENxINTERMEDIATE (%(default)s)")
     parser.add_argument("--contract", default="sm90-v1", help="a contract's text (%(default)s)")
     parser.add_argument("--device", default="cuda" if cuda else "cpu", help="cpu, cuda or cuda:N (%(default)s)")
@@ -150,7 +154,9 @@ def write_csv(path: Path, rows: List[Dict[str, Any]]) -> None:
 
 def print_exactness(report: Dict[str, Any]) -> None:
     shape = report["shape"]
-    print(f"exactness: {report['contract']['name']}, {shape['hidden']}x{shape['intermediate']}, {shape['tokens']} tokens; elements that differ from tp1")
+    print(
+        f"exactness: {report['contract']['name']}, {shape['hidden']}x{shape['intermediate']}, {shape['tokens']} tokens; elements that differ from tp1"
+    )
     for row in report["layouts"]:
         told = row["reason"] if row["status"] == "refused" else "  ".join(f"{name} {count}" for name, count in row["mismatch"].items())
         print(f"  {row['name']:<11} {row['status']:<8} {told}")

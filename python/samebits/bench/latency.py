@@ -31,7 +31,9 @@ def latency(
             yield from _layouts(contract, shape, count, directions, layouts, repeats)
 
 
-def _against_baseline(contract: str, shape: Tuple[int, int], tokens: int, directions: List[str], device: str, repeats: int) -> Iterator[Dict[str, Any]]:
+def _against_baseline(
+    contract: str, shape: Tuple[int, int], tokens: int, directions: List[str], device: str, repeats: int
+) -> Iterator[Dict[str, Any]]:
     hidden, intermediate = shape
     operands = operands_of(tokens, hidden, intermediate, device)
     theirs, name = baseline_of(hidden, intermediate, operands.weights, torch.bfloat16)
@@ -46,12 +48,19 @@ def _against_baseline(contract: str, shape: Tuple[int, int], tokens: int, direct
                 samples[1].extend(other())
                 samples[0].extend(mine())
             row = row_of(contract, shape, tokens, "tp1", direction, mode, spread(samples[0]))
-            yield {**row, "baseline": name, "baseline_us": spread(samples[1]), "ratio": statistics.median(samples[0]) / statistics.median(samples[1])}
+            yield {
+                **row,
+                "baseline": name,
+                "baseline_us": spread(samples[1]),
+                "ratio": statistics.median(samples[0]) / statistics.median(samples[1]),
+            }
             del mine, other
             clear_cache(captured=True)  # of the graphs that are gone
 
 
-def _layouts(contract: str, shape: Tuple[int, int], tokens: int, directions: List[str], layouts: List[str], repeats: int) -> Iterator[Dict[str, Any]]:
+def _layouts(
+    contract: str, shape: Tuple[int, int], tokens: int, directions: List[str], layouts: List[str], repeats: int
+) -> Iterator[Dict[str, Any]]:
     operands = operands_of(tokens, *shape, "cpu")
     for direction in directions:
         alone = times_on(contract, Layout(1, 1, False), operands, direction == "both", repeats)
@@ -62,7 +71,12 @@ def _layouts(contract: str, shape: Tuple[int, int], tokens: int, directions: Lis
                 continue
             row = row_of(contract, shape, tokens, name, direction, "eager", spread(samples))
             ratio = statistics.median(samples) / statistics.median(alone)
-            yield {**row, "baseline": "samebits, one rank (ranks are threads that share the machine)", "baseline_us": spread(alone), "ratio": ratio}
+            yield {
+                **row,
+                "baseline": "samebits, one rank (ranks are threads that share the machine)",
+                "baseline_us": spread(alone),
+                "ratio": ratio,
+            }
 
 
 def theirs_config(hidden: int, intermediate: int) -> Any:
@@ -71,7 +85,9 @@ def theirs_config(hidden: int, intermediate: int) -> Any:
     return types.SimpleNamespace(hidden_size=hidden, intermediate_size=intermediate, hidden_act="silu")
 
 
-def row_of(contract: str, shape: Tuple[int, int], tokens: int, layout: str, direction: str, mode: str, ours: Dict[str, float]) -> Dict[str, Any]:
+def row_of(
+    contract: str, shape: Tuple[int, int], tokens: int, layout: str, direction: str, mode: str, ours: Dict[str, float]
+) -> Dict[str, Any]:
     hidden, intermediate = shape
     times = 3 if direction == "both" else 1
     flops = 6.0 * tokens * hidden * intermediate * times

@@ -90,7 +90,7 @@ class Rank:
         self.plan.forward(self.x, self.made["y"], **self.weights, tokens=self.tokens, stream=self._handle())
 
     def backward(self) -> None:
-        results = {name: self.made[name] for name in ("dx", *GRADIENTS)}
+        results: Dict[str, Any] = {name: self.made[name] for name in ("dx", *GRADIENTS)}
         self.plan.backward(self.x, self.dy, **self.weights, **results, tokens=self.tokens, stream=self._handle())
 
     def wait(self) -> None:

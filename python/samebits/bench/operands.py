@@ -40,6 +40,4 @@ def operands_of(tokens: int, hidden: int, intermediate: int, device: str, seed: 
         return seeded(name, rows, cols, seed, out=out).to(device)
 
     x, dy = tensor("x", tokens, hidden), tensor("dy", tokens, hidden)
-    return Operands(
-        x, dy, [tensor("gate", intermediate, hidden), tensor("up", intermediate, hidden), tensor("down", hidden, intermediate)]
-    )
+    return Operands(x, dy, [tensor("gate", intermediate, hidden), tensor("up", intermediate, hidden), tensor("down", hidden, intermediate)])

@@ -76,12 +76,15 @@ def roofline(report: Report) -> Optional[Any]:
     rows = [{**row, "flops_per_byte": _flops_per_byte(report["shape"], row["tokens"])} for row in rows]
     low, high = min(row["flops_per_byte"] for row in rows) / 2, max(row["flops_per_byte"] for row in rows) * 2
     points = [low * (high / low) ** (step / 200) for step in range(201)]
-    axes.plot(points, [min(most, bandwidth * point) for point in points], color="black", linewidth=1.5, label="what the machine can do (measured)")
+    axes.plot(
+        points, [min(most, bandwidth * point) for point in points], color="black", linewidth=1.5, label="what the machine can do (measured)"
+    )
     for index, (label, series) in enumerate(_series(rows)):
         intensity, speed = [row["flops_per_byte"] for row in series], [row["flops_per_second"] for row in series]
         axes.plot(intensity, speed, marker=MARKS[index], color=TONES[index], linestyle=":", markersize=6, label=label)
         for row in series if index == 0 else []:
-            axes.annotate(str(row["tokens"]), (row["flops_per_byte"], row["flops_per_second"]), textcoords="offset points", xytext=(5, -11), fontsize=8)
+            at = (row["flops_per_byte"], row["flops_per_second"])
+            axes.annotate(str(row["tokens"]), at, textcoords="offset points", xytext=(5, -11), fontsize=8)
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("FLOP a byte (weights read once, activations written and read)")

@@ -52,7 +52,9 @@ class GradientSum:
             if part._sum is not None:
                 raise ValueError(f"{name} is in another GradientSum that has not ended")
             if any(self._old(_weight(part, projection)) is not None for projection in PROJECTIONS):
-                raise ValueError(f"{name} has gradients already, which would be added outside the contract: zero_grad(set_to_none=True) first")
+                raise ValueError(
+                    f"{name} has gradients already, which would be added outside the contract: zero_grad(set_to_none=True) first"
+                )
         self._plans: Dict[Tuple[Any, ...], Plan] = {}
         self._sums = {id(part): GradientAccumulator(self._plan(part), max_tokens, tokens=tokens) for part in self._modules}
         self._open = True
@@ -156,7 +158,9 @@ def _weight(part: Any, name: str) -> Tensor:
     return part._weight(name)
 
 
-def _layout_of(part: Any, x: Tensor, ordered: bool, backward: bool, weights: Tuple[Tensor, Tensor, Tensor]) -> Tuple[Dict[str, Any], int, Any]:
+def _layout_of(
+    part: Any, x: Tensor, ordered: bool, backward: bool, weights: Tuple[Tensor, Tensor, Tensor]
+) -> Tuple[Dict[str, Any], int, Any]:
     """Further arguments of a plan's call, tokens of the context rank, and what has to live until it returns."""
     if part._sharded is None:
         return {}, rows_of(x).shape[0], None
@@ -169,7 +173,9 @@ def _layout_of(part: Any, x: Tensor, ordered: bool, backward: bool, weights: Tup
     return {**arguments, "shards": held.shards}, held.mine, cut
 
 
-def _run_forward(sum_: GradientSum, part: Any, x: Tensor, weights: Tuple[Tensor, Tensor, Tensor], saves: bool) -> Tuple[Tensor, List[Tensor]]:
+def _run_forward(
+    sum_: GradientSum, part: Any, x: Tensor, weights: Tuple[Tensor, Tensor, Tensor], saves: bool
+) -> Tuple[Tensor, List[Tensor]]:
     more, tokens, alive = _layout_of(part, x, saves, False, weights)
     y = torch.empty(x.shape, dtype=torch.bfloat16, device=x.device)
     rows = rows_of(x)

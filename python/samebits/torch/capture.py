@@ -39,9 +39,7 @@ def capture_number(stream: int) -> int:
     driver = _driver()
     status, number = ctypes.c_int(0), ctypes.c_uint64(0)
     if driver is not None:
-        code = driver.cuStreamGetCaptureInfo_v2(
-            ctypes.c_void_p(stream), ctypes.byref(status), ctypes.byref(number), None, None, None
-        )
+        code = driver.cuStreamGetCaptureInfo_v2(ctypes.c_void_p(stream), ctypes.byref(status), ctypes.byref(number), None, None, None)
         if code != 0:
             raise RuntimeError(f"asking for the capture of a stream: the CUDA driver answers {code}")
     return number.value

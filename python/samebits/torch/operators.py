@@ -55,7 +55,8 @@ def _refuse_tensors(*arguments: Any) -> NoReturn:
     told = next(
         f"{tensor.device.type}, {str(tensor.layout).replace('torch.', '')}, {str(tensor.dtype).replace('torch.', '')}"
         for tensor in arguments
-        if isinstance(tensor, Tensor) and (tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type not in ("cpu", "cuda"))
+        if isinstance(tensor, Tensor)
+        and (tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type not in ("cpu", "cuda"))
     )
     raise ValueError(f"an operand is a tensor of another kind ({told}): the block takes dense ones on cpu and cuda")
 
@@ -133,9 +134,9 @@ def described_saved(gate: Tensor, up: Tensor, act: Tensor) -> Optional[Tuple[Des
     return (described("gate", gate), described("up", up), described("act", act)) if gate.numel() else None
 
 
-def described_results(dx: Tensor, d_gate: Tensor, d_up: Tensor, d_down: Tensor) -> Dict[str, Described]:
+def described_results(dx: Tensor, d_gate: Tensor, d_up: Tensor, d_down: Tensor) -> Dict[str, Any]:
     """By the keywords of Plan.backward; without those that are not wanted."""
-    results = {}
+    results: Dict[str, Any] = {}
     if dx.dim() > 1:
         results["dx"] = described("dx", rows_of(dx))
     if d_gate.dim() > 1:

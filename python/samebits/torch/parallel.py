@@ -111,7 +111,10 @@ def parallelize(
         key = (part.contract, *_whole_sizes(name, part))
         if key not in blocks:
             blocks[key] = ShardedBlock(*key, layout, order, transport, device, options)
-    states = [ShardedState(blocks[(part.contract, *_whole_sizes(name, part))]) for name, part in found]
+    states = []
+    for name, part in found:
+        key = (part.contract, *_whole_sizes(name, part))
+        states.append(ShardedState(blocks[key]))
     shards_of = [
         [state.shard_of(f"{name}.{projection}.weight", projection, _plain(getattr(part, projection).weight)) for projection in PROJECTIONS]
         for (name, part), state in zip(found, states)
@@ -141,7 +144,8 @@ def refresh(module: nn.Module) -> None:
         made = state.block.second_cut(*(getattr(part, name).weight.detach() for name in PROJECTIONS))
         if any(tensor is not None for tensor in state.held):
             for old, new in zip(state.held, made):
-                old.copy_(new)
+                if old is not None and new is not None:
+                    old.copy_(new)
         else:
             state.held = made
 
@@ -226,7 +230,9 @@ class _Mesh(NamedTuple):
         wanted = [name for name in (cp, tp) if name is not None]
         for name in wanted:
             if name not in names:
-                raise ValueError(f"the mesh has the dimensions {list(names)}, not {name!r}: name others, or pass None where there is one rank")
+                raise ValueError(
+                    f"the mesh has the dimensions {list(names)}, not {name!r}: name others, or pass None where there is one rank"
+                )
         if tp is not None and tp == cp:
             raise ValueError(f"tp and cp are both {tp!r}; they are two dimensions of the mesh")
         dims = [names.index(name) for name in wanted]

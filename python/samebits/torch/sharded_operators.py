@@ -44,7 +44,7 @@ def second_cut_for(block: ShardedBlock, weights: Weights, given: SecondCut, back
     return SecondCut(*(a if a is not None else b for a, b in zip(given, made)))
 
 
-def _described_cut(cut: SecondCut) -> Dict[str, Described]:
+def _described_cut(cut: SecondCut) -> Dict[str, Any]:
     return {name: described(name, tensor) for name, tensor in cut._asdict().items() if tensor is not None}
 
 

@@ -42,9 +42,7 @@ class GroupTransport:
             rank, len(self._ranks), self.all_gather, self.all_to_all, spaces=(self._device.type,), concurrent=concurrent
         )
 
-    def all_gather(
-        self, group: Tuple[int, ...], send: int, receive: int, sizes: Tuple[int, ...], space: str, stream: int
-    ) -> None:
+    def all_gather(self, group: Tuple[int, ...], send: int, receive: int, sizes: Tuple[int, ...], space: str, stream: int) -> None:
         members = self._members(group)
         process_group = self._group(members)
         with self._on(stream):

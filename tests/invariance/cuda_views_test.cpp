@@ -211,7 +211,7 @@ TEST_F(CudaViews, ActivationsOfMoreThan31Bits) {
   if (free_device_memory() < (std::size_t{50} << 30))
     GTEST_SKIP() << "less than 50 GB of device memory are free";
   Random random(43);
-  for (const std::string text : {"f32-tree-v1", "sm90-v1"}) {
+  for (const std::string text : {"f32-tree-v1,T=block:1024", "sm90-v1,T=block:1024"}) {
     const BlockInputs few = random_inputs(random, Values::normal, {kHidden, kIntermediate}, kPeriod);
     BlockInputs many = few;
     many.tokens = kTokens;

@@ -130,4 +130,6 @@ std::size_t free_device_memory() {
   return free;
 }
 
+void use_device(int device) { check_cuda(cudaSetDevice(device)); }
+
 }  // namespace samebits::test

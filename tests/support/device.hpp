@@ -68,4 +68,6 @@ class Captured {
 
 std::size_t free_device_memory();
 
+void use_device(int device);  // this thread, from now on
+
 }  // namespace samebits::test

@@ -122,7 +122,10 @@ __device__ inline void store_tile(const CUtensorMap* map, int x, int y, const vo
                : "memory");
 }
 __device__ inline void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-__device__ inline void wait_until_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+template <int kLater = 0>  // but for those that were committed last
+__device__ inline void wait_until_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kLater) : "memory");
+}
 // Writes of this thread are seen by copy engines; and what others have written, by this thread's copies.
 __device__ inline void fence_for_copies() { asm volatile("fence.proxy.async;" ::: "memory"); }
 __device__ inline void fence_shared_for_copies() {  // of shared memory only

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 
+#include "engine/cuda/sm90_outer.hpp"
 #include "engine/cuda/tensor_map.hpp"
 
 namespace samebits::engine::cuda::sm90_leaf {
 namespace {
 
-// Beyond, the tensor cores have more to do than mma.sync's half of their speed allows in the time of the
-// read: tiles.
-constexpr std::int64_t kMostWide = 64;
 constexpr int kMostLevels = 8;  // of pending nodes, that memory is kept for
 
 StreamProblem problem_of(const GateUp& stage, std::int64_t k, const Leaves& leaves) {
@@ -55,7 +53,9 @@ Kernels::Kernels(const Problem& problem, const CudaDeviceState& device, int leve
       levels_(std::min(levels + 1, kMostLevels)) {  // and the root of dX's first lane
   const DeviceScope scope(device.index());
   tile_device_ = prepare_tiles();
+  prepare_outer();
   stream_device_ = prepare_stream();
+  wide_device_ = prepare_wide();
   pending_ = DeviceBuffer(device.index(), std::max(tile_pending_bytes(multiprocessors_, levels_),
                                                    stream_pending_bytes(multiprocessors_, levels_)));
   barrier_ = DeviceBuffer(device.index(), kStreamBarrierBytes);
@@ -78,6 +78,15 @@ TileResources Kernels::tile_resources(cudaStream_t stream, bool early) const {
   return {pending_.as<float>(), levels_, tile_device_, stream, early};
 }
 
+bool Kernels::is_wide(const TileProblem& problem) const {
+  return problem.left[0].outer > kStreamTokens && wide_serves(problem, levels_);
+}
+
+void Kernels::store_wide(const TileProblem& problem, const Target& target, cudaStream_t stream) const {
+  wide_store(problem, target, choose_wide(problem, wide_device_),
+             {pending_.as<float>(), levels_, wide_device_, stream, true});
+}
+
 // Tokens are the rows of a tile, weights its columns.
 TileProblem Kernels::tiles_of(const StreamProblem& problem) const {
   TileProblem tiles;
@@ -98,7 +107,7 @@ bool Kernels::gate_up(const GateUp& stage, const Leaves& hidden, cudaStream_t st
   if (stage.act.empty() || !has_packed_rows(stage) || !is_k_major(problem.token[0]) ||
       !all_k_major(problem.weight[0], problem.weight[1]))
     return false;
-  if (stage.act.rows <= kMostWide && streams(problem)) {
+  if (streams(problem)) {
     stream_gate_up(problem, stage, activation(), stream_resources(stream));
     return true;
   }
@@ -115,7 +124,7 @@ bool Kernels::d_act(const DAct& stage, const Leaves& hidden, cudaStream_t stream
   if (stage.d_up.empty() || !has_packed_rows(stage) || !is_k_major(problem.token[0]) ||
       problem.weight[0].outer_stride != 1)
     return false;
-  if (stage.d_up.rows <= kMostWide && streams(problem)) {
+  if (streams(problem)) {
     stream_d_act(problem, stage, activation(), stream_resources(stream));
     return true;
   }
@@ -133,11 +142,15 @@ bool Kernels::d_hidden(const DHidden& stage, const Leaves& intermediate, cudaStr
       !all_by_columns(problem.weight[0], problem.weight[1])) {
     return false;
   }
+  const TileProblem tiles = tiles_of(problem);
+  if (is_wide(tiles)) {
+    store_wide(tiles, target_of_view(stage.dx), stream);
+    return true;
+  }
   if (streams(problem)) {
     stream_store(problem, target_of_view(stage.dx), stream_resources(stream));
     return true;
   }
-  const TileProblem tiles = tiles_of(problem);
   if (!stage.dx.rows_packed() || !tiles_serve(tiles, levels_)) return false;
   tiles_store(tiles, target_of_view(stage.dx),
               choose_tiles(false, stage.dx.rows, stage.dx.cols, 2 * problem.k, tile_device_),
@@ -151,15 +164,21 @@ bool Kernels::contract(const Contraction& problem, cudaStream_t stream) {
   if (left.outer == 0 || right.outer == 0 || problem.leaves->count() == 0) return false;
   const StreamProblem narrow{{right}, {left}, 1, problem.k, problem.leaves};
   const bool carries = problem.carried.resumes || problem.carried.stays_open;
+  const TileProblem tiles = tiles_of(narrow);
+  if (!carries && is_wide(tiles)) {
+    store_wide(tiles, problem.target, stream);
+    return true;
+  }
   if (is_k_major(left) && !carries && streams(narrow)) {
     stream_store(narrow, problem.target, stream_resources(stream));
     return true;
   }
-  const TileProblem tiles = tiles_of(narrow);
   const bool known = is_k_major(left) || (left.outer_stride == 1 && right.outer_stride == 1);
   if (!known || problem.target.col_stride != 1 || !tiles_serve(tiles, levels_)) return false;
   const TileTuning tuning = choose_tiles(false, left.outer, right.outer, problem.k, tile_device_);
-  if (carries) {
+  if (!carries && outer_serves(tiles, problem.target)) {
+    outer_store(tiles, problem.target, {multiprocessors_, stream, true});
+  } else if (carries) {
     if (is_k_major(left)) return false;
     tiles_carry(tiles, problem.target, problem.carried, tuning, tile_resources(stream, true));
   } else {
@@ -171,8 +190,7 @@ bool Kernels::contract(const Contraction& problem, cudaStream_t stream) {
 bool Kernels::gate_up_down(const GateUp& first, const Leaves& hidden, const Down& second,
                            const Leaves& intermediate, const Target& target, cudaStream_t stream) {
   const StreamProblem gate_up = problem_of(first, hidden_, hidden), down = problem_of(second, intermediate);
-  if (first.act.empty() || !has_packed_rows(first) || second.down.rows == 0 || first.act.rows > kMostWide)
-    return false;
+  if (first.act.empty() || !has_packed_rows(first) || second.down.rows == 0) return false;
   if (!all_k_major(gate_up.weight[0], gate_up.weight[1]) || !is_k_major(down.weight[0])) return false;
   if (!streams(gate_up) || !streams(down)) return false;
   stream_gate_up_down(gate_up, first, down, target, activation(), stream_resources(stream));
@@ -182,8 +200,7 @@ bool Kernels::gate_up_down(const GateUp& first, const Leaves& hidden, const Down
 bool Kernels::d_act_hidden(const DAct& first, const Leaves& hidden, const DHidden& second,
                            const Leaves& intermediate, cudaStream_t stream) {
   const StreamProblem d_act = problem_of(first, hidden_, hidden), d_hidden = problem_of(second, intermediate);
-  if (first.d_up.empty() || !has_packed_rows(first) || second.dx.empty() || first.d_up.rows > kMostWide ||
-      d_act.weight[0].outer_stride != 1)
+  if (first.d_up.empty() || !has_packed_rows(first) || second.dx.empty() || d_act.weight[0].outer_stride != 1)
     return false;
   if (!all_by_columns(d_hidden.weight[0], d_hidden.weight[1]) || !streams(d_act) || !streams(d_hidden))
     return false;

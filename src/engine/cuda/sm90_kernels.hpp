@@ -7,6 +7,7 @@
 #include "engine/cuda/cuda_device.hpp"
 #include "engine/cuda/sm90_stream.hpp"
 #include "engine/cuda/sm90_tiles.hpp"
+#include "engine/cuda/sm90_wide.hpp"
 #include "engine/engine.hpp"
 
 namespace samebits::engine::cuda::sm90_leaf {
@@ -35,6 +36,8 @@ class Kernels {
   StreamResources stream_resources(cudaStream_t stream) const;
   // `early`: the launch may begin before the one in front of it has ended.
   TileResources tile_resources(cudaStream_t stream, bool early) const;
+  bool is_wide(const TileProblem& problem) const;
+  void store_wide(const TileProblem& problem, const Target& target, cudaStream_t stream) const;
   StreamActivation activation() const { return {contract_.swiglu, sigma_}; }
 
   Contract contract_;
@@ -44,6 +47,7 @@ class Kernels {
   int levels_;
   StreamDevice stream_device_;
   TileDevice tile_device_;
+  WideDevice wide_device_;
   DeviceBuffer pending_, barrier_;
 };
 

@@ -35,10 +35,9 @@ bool stream_serves(const StreamProblem& problem, int levels) {
          problem.leaves->count() > 0 && problem.leaves->levels() + problem.lanes - 1 <= levels;
 }
 
-// A thread has at most 64 values.
 std::size_t stream_pending_bytes(int multiprocessors, int levels) {
-  return static_cast<std::size_t>(multiprocessors) * static_cast<std::size_t>(levels) * kConsumers * 64 *
-         sizeof(float);
+  return static_cast<std::size_t>(multiprocessors) * static_cast<std::size_t>(levels) * kConsumers *
+         kMostValues * sizeof(float);
 }
 
 void stream_store(const StreamProblem& problem, const Target& target, const StreamResources& resources) {

@@ -52,6 +52,7 @@ struct PhaseKernel {
   static constexpr int kSplits = Phase::splits(kTokens);
   static constexpr int kTiles = kTokens / 8 / kSplits;  // of eight tokens, a warp
   static constexpr int kValues = Phase::kParts * kTiles * 4;
+  static_assert(kValues <= kMostValues);
   using Values = float[Phase::kParts][kTiles][4];
 
   // Where this lane finds its rows of the fragments in a slot, at turn 0 and step 0.

@@ -9,7 +9,10 @@
 
 namespace samebits::engine::cuda {
 
-inline constexpr std::int64_t kStreamTokens = 128;  // most tokens of a call
+// Most tokens of a call. Beyond, the tensor cores have more to do than mma.sync's half of their speed allows
+// in the time of the read: wgmma, in tiles or, where results are stored as they are, with the tokens as the
+// narrow operand.
+inline constexpr std::int64_t kStreamTokens = 32;
 
 // result[token, row] of weights [rows, k] and tokens [tokens, k]. With an activation, weight[0] is gate and
 // weight[1] up, contracted side by side. `lanes` 2: the second pair is contracted after the first, and the

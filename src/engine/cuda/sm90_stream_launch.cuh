@@ -17,28 +17,23 @@ using HiddenLane = Phase<StoreElement, 1, true, false>;
 using Activate = Phase<ActivateElement, 1, false, true>;
 using Gradient = Phase<GradientElement, 1, true, true>;
 
-// body.template operator()<tokens>() for the instance of that many columns. Stages of many rows a block are
-// made for 64 tokens at most: beyond, their products take longer than the read, and tiles serve.
-template <class First, class Body>
+// body.template operator()<tokens>() for the instance of that many columns.
+template <class Body>
 void for_tokens(int tokens, const Body& body) {
   switch (tokens) {
     case 8:
       return body.template operator()<8>();
     case 16:
       return body.template operator()<16>();
-    case 32:
-      return body.template operator()<32>();
-    case 64:
-      return body.template operator()<64>();
     default:
-      if constexpr (!First::kWide) body.template operator()<128>();
+      return body.template operator()<kStreamTokens>();
   }
 }
 
 template <class First, class Second>
 void prepare_kernels() {
-  for (const int tokens : {8, 16, 32, 64, 128}) {
-    for_tokens<First>(tokens, [&]<int kTokens>() {
+  for (const int tokens : {8, 16, 32}) {
+    for_tokens(tokens, [&]<int kTokens>() {
       allow_shared_memory(stream_kernel<First, Second, kTokens>, kMostShared);
     });
   }
@@ -109,7 +104,7 @@ void launch_stream(const StreamProblem& first, const typename First::Epilogue& f
                    const StreamProblem& second, const typename Second::Epilogue& second_epilogue,
                    const StreamResources& resources) {
   constexpr bool kTwo = !std::is_same_v<Second, NoPhase>;
-  for_tokens<First>(token_columns(first.token[0].outer), [&]<int kTokens>() {
+  for_tokens(token_columns(first.token[0].outer), [&]<int kTokens>() {
     const PhaseShape first_shape = shape_of<First, kTokens>(first);
     PhaseShape second_shape;
     if constexpr (kTwo) second_shape = shape_of<Second, kTokens>(second);

@@ -39,7 +39,7 @@ struct StreamTuning {
 int token_columns(std::int64_t tokens);  // the narrowest operand that holds them
 
 // `second` null: one stage.
-// `tokens`: 8, 16, 32, 64 or 128 columns.
+// `tokens`: 8, 16 or 32 columns.
 StreamTuning choose_stream(int tokens, const PhaseShape& first, const PhaseShape* second,
                            const StreamDevice& device);
 

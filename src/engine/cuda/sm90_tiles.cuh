@@ -3,6 +3,8 @@
 // warpgroup merges pending nodes, kept in a scratch of its own (L2), and stores what the tree has finished.
 #pragma once
 
+#include <algorithm>
+
 #include "engine/cuda/launch.hpp"
 #include "engine/cuda/sm90_epilogue.cuh"
 #include "engine/cuda/sm90_tiles.hpp"
@@ -15,12 +17,14 @@ namespace samebits::engine::cuda::tiles {
 template <class Epilogue>
 struct Arguments {
   CUtensorMap left[2], right[2];
+  CUtensorMap left_end[2];                            // of rows by k: what is left of the last tile's
   CUtensorMap result[Epilogue::kResults], source[2];  // where results leave through the ring
   bool staged;                                        // so they do
   ShortLeafList leaves;
   std::int64_t rows, cols;  // of the result
   ClusterShape cluster;
-  int row_groups, col_groups;  // clusters of tiles
+  int row_groups, col_groups;                   // clusters of tiles
+  int left_bytes, left_end_bytes, right_bytes;  // that arrive in a stage of the ring
   float* pending;
   int levels;
   bool bf16_nodes;
@@ -57,32 +61,77 @@ struct TileWalk {
   }
 };
 
-// A thread's pending nodes: sixteen bytes of every thread side by side.
-template <int kRegisters>
+// A thread's pending nodes in the scratch: sixteen bytes of every thread side by side. Of a node that the
+// next leaf is merged with, the first kNear values stay in registers.
+template <int kRegisters, int kNear>
 struct TilePending {
-  float4* data;  // this thread's of level 0
+  static constexpr int kThreads = 128 * kGroups, kLevel = kRegisters / 4 * kThreads;  // in float4
+  float4* scratch;  // this thread's, of level 0
   int height = 0;
-  static constexpr int kLevel = kRegisters / 4 * 128 * kGroups;  // in float4
+  bool top_is_near = false;
+  float near[kNear];
+  static_assert(kRegisters % kNear == 0);
 
-  __device__ void push(const float (&acc)[kRegisters]) {
-    float4* const to = data + height++ * kLevel;
+  __device__ void push(const float (&acc)[kRegisters], bool stays_near) {
+    float4* const level = scratch + height++ * kLevel;
+    top_is_near = stays_near;
+    if (stays_near) {
 #pragma unroll
-    for (int i = 0; i < kRegisters / 4; ++i) {
-      to[i * 128 * kGroups] = make_float4(acc[4 * i], acc[4 * i + 1], acc[4 * i + 2], acc[4 * i + 3]);
+      for (int i = 0; i < kNear; ++i) near[i] = acc[i];
+    } else {
+      store<0, kNear>(level, acc);
     }
+    store<kNear, kRegisters>(level, acc);
   }
   // acc = combine(pending, acc)
   template <class Combine>
   __device__ void pop(float (&acc)[kRegisters], const Combine& combine) {
-    const float4* const from = data + --height * kLevel;
+    const float4* const level = scratch + --height * kLevel;
+    if (top_is_near) {
 #pragma unroll
-    for (int i = 0; i < kRegisters / 4; ++i) {
-      const float4 lower = from[i * 128 * kGroups];
-      acc[4 * i] = combine(lower.x, acc[4 * i]);
-      acc[4 * i + 1] = combine(lower.y, acc[4 * i + 1]);
-      acc[4 * i + 2] = combine(lower.z, acc[4 * i + 2]);
-      acc[4 * i + 3] = combine(lower.w, acc[4 * i + 3]);
+      for (int i = 0; i < kNear; ++i) acc[i] = combine(near[i], acc[i]);
+    } else {
+      merge<0, kNear>(level, acc, combine);
     }
+    merge<kNear, kRegisters>(level, acc, combine);
+    top_is_near = false;
+#pragma unroll
+    for (float& value : near) value = 0.0f;  // or its registers would be kept while values are on their way
+  }
+
+ private:
+  template <int kBegin, int kEnd>
+  __device__ static void store(float4* level, const float (&acc)[kRegisters]) {
+#pragma unroll
+    for (int i = kBegin; i < kEnd; i += 4)
+      level[i / 4 * kThreads] = make_float4(acc[i], acc[i + 1], acc[i + 2], acc[i + 3]);
+  }
+  // As many values on their way at once as there are registers for: what waits is the way to L2.
+  template <int kBegin, int kEnd, class Combine>
+  __device__ static void merge(const float4* level, float (&acc)[kRegisters], const Combine& combine) {
+#pragma unroll
+    for (int begin = kBegin; begin < kEnd; begin += kNear) {
+      float4 lower[kNear / 4];
+#pragma unroll
+      for (int i = 0; i < kNear / 4; ++i) lower[i] = load_now(level + (begin / 4 + i) * kThreads);
+#pragma unroll
+      for (int i = 0; i < kNear / 4; ++i) {
+        const int to = begin + 4 * i;
+        acc[to] = combine(lower[i].x, acc[to]);
+        acc[to + 1] = combine(lower[i].y, acc[to + 1]);
+        acc[to + 2] = combine(lower[i].z, acc[to + 2]);
+        acc[to + 3] = combine(lower[i].w, acc[to + 3]);
+      }
+    }
+  }
+  // In the order in which it is written.
+  __device__ static float4 load_now(const float4* from) {
+    float4 out;
+    asm volatile("ld.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(out.x), "=f"(out.y), "=f"(out.z), "=f"(out.w)
+                 : "l"(from)
+                 : "memory");
+    return out;
   }
 };
 
@@ -98,6 +147,8 @@ struct TileKernel {
   // forever.
   static constexpr int kProducerRegisters = 56, kConsumerRegisters = 224;
   static_assert(kProducerRegisters + kGroups * kConsumerRegisters <= 168 * (1 + kGroups));
+  // As many values of a pending node as fit beside the accumulators and what a second lane or sigma takes.
+  static constexpr int kNear = std::min(kRegisters, kLanes == 2 || Epilogue::kSigma ? 32 : 64);
 
   // What this block brings of the operand tiles. Blocks of a cluster that need the same tile bring equal
   // parts of it, each to all of them: the left one is shared along a row of the cluster, the right one down a
@@ -132,15 +183,33 @@ struct TileKernel {
     }
   }
 
+  // What a tile brings of its left operand: rows beyond the last are not brought (they would be slow to
+  // come), and what is in their place is contracted but not stored.
+  struct LeftRows {
+    const CUtensorMap* map;
+    bool some = true;
+    std::uint32_t stage_bytes;
+
+    __device__ LeftRows(const Arguments<Epilogue>& args, const TilePlace& place, int lane)
+        : map(&args.left[lane]), stage_bytes(static_cast<std::uint32_t>(args.left_bytes + args.right_bytes)) {
+      if (kLeft != TileLayout::k_major || place.row + kRows <= place.rows || args.cluster.cols > 1) return;
+      some = place.row < place.rows;
+      map = &args.left_end[lane];
+      stage_bytes = static_cast<std::uint32_t>((some ? args.left_end_bytes : 0) + args.right_bytes);
+    }
+  };
+
   // Operand tiles of one stage: nothing here that a turn of the ring would have to wait for.
   __device__ static void load(const Arguments<Epilogue>& args, const Ring& ring, const Parts& parts,
-                              int stage, int lane, int k, int row, int col) {
+                              const LeftRows& rows, int stage, int lane, int k, int row, int col) {
     std::uint64_t* const full = ring.full(stage);
-    barrier_expect(full, Shape::kStageBytes);
+    barrier_expect(full, rows.stage_bytes);
     unsigned char* const left = ring.left(stage);
     if constexpr (kLeft == TileLayout::k_major) {
-      copy(left + parts.left_row * kTurn * 2, &args.left[lane], k, row + parts.left_row, full,
-           parts.along_row, parts.left_blocks);
+      if (rows.some) {
+        copy(left + parts.left_row * kTurn * 2, rows.map, k, row + parts.left_row, full, parts.along_row,
+             parts.left_blocks);
+      }
     } else {
       for (int chunk = parts.col_rank; chunk < kRows / 64; chunk += parts.along_row) {
         copy(left + chunk * 64 * kTurn * 2, &args.left[lane], row + chunk * 64, k, full, parts.along_row,
@@ -187,12 +256,13 @@ struct TileKernel {
       const TilePlace place = walk.template place<kColumns>(tile);
       const int row = static_cast<int>(place.row), col = static_cast<int>(place.col);
       for (int lane = 0; lane < kLanes; ++lane) {
+        const LeftRows rows(args, place, lane);
         int begin = 0;
         for (int i = 0; i < args.leaves.count; ++i) {
           const int length = args.leaves.step[i].length();
           for (int k = 0; k < length; k += kTurn) {
             barrier_wait(ring.empty(at.stage), at.phase ^ 1u);
-            load(args, ring, parts, at.stage, lane, begin + k, row, col);
+            load(args, ring, parts, rows, at.stage, lane, begin + k, row, col);
             at.advance(kStages);
           }
           begin += length;
@@ -260,7 +330,7 @@ struct TileKernel {
     const SigmaCache cache(ring.sigma);
     RingPlace at;
     const Outlet<Shape> out{ring, group, cluster, args.epilogue.template chunk_stages<Shape>()};
-    using Pending = TilePending<kRegisters>;
+    using Pending = TilePending<kRegisters, kNear>;
     float4* const pending_begin = reinterpret_cast<float4*>(args.pending) +
                                   static_cast<std::int64_t>(blockIdx.x) * args.levels * Pending::kLevel +
                                   (threadIdx.x - 128);
@@ -299,7 +369,7 @@ struct TileKernel {
             }
           }
           if (!leaf.emits() || lane + 1 < kLanes) {
-            pending.push(acc);
+            pending.push(acc, i + 1 < args.leaves.count && args.leaves.step[i + 1].merges() > 0);
             continue;
           }
           if constexpr (kLanes == 2) {
@@ -357,6 +427,7 @@ struct TileKernel {
       barrier_init_fence();
       for (int i = 0; i < 2; ++i) {
         prefetch_map(&args.left[i]);
+        prefetch_map(&args.left_end[i]);
         prefetch_map(&args.right[i]);
       }
       if (args.staged) prefetch_map(&args.result[0]);
@@ -421,13 +492,22 @@ void launch_shape(const TileProblem& problem, const Epilogue& epilogue, const St
   constexpr bool kDual = Epilogue::kParts == 2;
   constexpr int kColumns = kDual ? Shape::kWidth / 2 : Shape::kWidth;
   Arguments<Epilogue> args{};
-  const int left_rows = kLeft == TileLayout::k_major ? kRows / cluster.cols : kTurn;
+  // A short axis: no steps are made beyond its end.
+  const int turn = static_cast<int>(std::min<std::int64_t>(kTurn, groups_of(problem.k, 16) * 16));
+  const int left_rows = kLeft == TileLayout::k_major ? kRows / cluster.cols : turn;
+  const int left_end = static_cast<int>(problem.left[0].outer % kRows);  // 0: there is no such tile
   const int right_rows =
-      kRight == TileLayout::k_major ? (kDual ? kColumns : Shape::kWidth / cluster.rows) : kTurn;
+      kRight == TileLayout::k_major ? (kDual ? kColumns : Shape::kWidth / cluster.rows) : turn;
+  const int left_boxes = kLeft == TileLayout::k_major ? cluster.cols : kRows / 64;
+  const int right_boxes = kRight == TileLayout::k_major ? (kDual ? 2 : cluster.rows) : Shape::kWidth / 64;
+  args.left_bytes = left_rows * left_boxes * kTurn * 2;
+  args.left_end_bytes = left_end * kTurn * 2;
+  args.right_bytes = right_rows * right_boxes * kTurn * 2;
   for (int i = 0; i < 2; ++i) {
     const Operand& left = problem.left[kLanes == 2 ? i : 0];
     const Operand& right = problem.right[kLanes == 2 || kDual ? i : 0];
     args.left[i] = make_tensor_map(left, problem.k, 64, left_rows);
+    args.left_end[i] = make_tensor_map(left, problem.k, 64, left_end > 0 ? left_end : left_rows);
     args.right[i] = make_tensor_map(right, problem.k, 64, right_rows);
   }
   args.leaves = problem.leaves->list<ShortLeafList>();

@@ -46,6 +46,38 @@ template <int kN, bool kTransposedA, bool kTransposedB>
 struct Wgmma;
 
 template <bool kTransposedA, bool kTransposedB>
+struct Wgmma<32, kTransposedA, kTransposedB> {
+  __device__ static void step(float (&acc)[16], std::uint64_t a, std::uint64_t b) {
+    asm volatile(
+        "{\n.reg .pred always;\nsetp.eq.u32 always, 0, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, "
+        "%11, %12, %13, %14, %15}, %16, %17, always, 1, 1, %18, %19;\n}"
+        : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3]), "+f"(acc[4]), "+f"(acc[5]), "+f"(acc[6]),
+          "+f"(acc[7]), "+f"(acc[8]), "+f"(acc[9]), "+f"(acc[10]), "+f"(acc[11]), "+f"(acc[12]),
+          "+f"(acc[13]), "+f"(acc[14]), "+f"(acc[15])
+        : "l"(a), "l"(b), "n"(kTransposedA ? 1 : 0), "n"(kTransposedB ? 1 : 0));
+  }
+};
+
+template <bool kTransposedA, bool kTransposedB>
+struct Wgmma<64, kTransposedA, kTransposedB> {
+  __device__ static void step(float (&acc)[32], std::uint64_t a, std::uint64_t b) {
+    asm volatile(
+        "{\n.reg .pred always;\nsetp.eq.u32 always, 0, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, "
+        "%11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, "
+        "%31}, %32, %33, always, 1, 1, %34, %35;\n}"
+        : "+f"(acc[0]), "+f"(acc[1]), "+f"(acc[2]), "+f"(acc[3]), "+f"(acc[4]), "+f"(acc[5]), "+f"(acc[6]),
+          "+f"(acc[7]), "+f"(acc[8]), "+f"(acc[9]), "+f"(acc[10]), "+f"(acc[11]), "+f"(acc[12]),
+          "+f"(acc[13]), "+f"(acc[14]), "+f"(acc[15]), "+f"(acc[16]), "+f"(acc[17]), "+f"(acc[18]),
+          "+f"(acc[19]), "+f"(acc[20]), "+f"(acc[21]), "+f"(acc[22]), "+f"(acc[23]), "+f"(acc[24]),
+          "+f"(acc[25]), "+f"(acc[26]), "+f"(acc[27]), "+f"(acc[28]), "+f"(acc[29]), "+f"(acc[30]),
+          "+f"(acc[31])
+        : "l"(a), "l"(b), "n"(kTransposedA ? 1 : 0), "n"(kTransposedB ? 1 : 0));
+  }
+};
+
+template <bool kTransposedA, bool kTransposedB>
 struct Wgmma<128, kTransposedA, kTransposedB> {
   __device__ static void step(float (&acc)[64], std::uint64_t a, std::uint64_t b) {
     asm volatile(

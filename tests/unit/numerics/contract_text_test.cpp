@@ -23,11 +23,11 @@ constexpr Named kNamed[] = {
     {"f32-tree-v1",
      "samebits/1;leaf=fma;H=halve:0;I=halve:3;T=block:1024;node=f32;lanes=f32;swiglu=one;sigma=exact"},
     {"sm90-v1",
-     "samebits/1;leaf=sm90;H=halve:0;I=halve:3;T=block:1024;node=f32;lanes=f32;swiglu=one;sigma=exact"},
+     "samebits/1;leaf=sm90;H=halve:0;I=halve:3;T=block:2048;node=f32;lanes=f32;swiglu=one;sigma=exact"},
     {"hf-sm90-v1",
      "samebits/1;leaf=sm90;H=halve:0;I=halve:0;T=halve:0;node=f32;lanes=bf16;swiglu=two;sigma=cuda"},
     {"gfx942-v1",
-     "samebits/1;leaf=gfx942;H=halve:0;I=halve:3;T=block:1024;node=f32;lanes=f32;swiglu=one;sigma=exact"},
+     "samebits/1;leaf=gfx942;H=halve:0;I=halve:3;T=block:2048;node=f32;lanes=f32;swiglu=one;sigma=exact"},
 };
 
 TEST(ContractText, PresetsAreWhatThePageSays) {
@@ -45,7 +45,8 @@ TEST(ContractText, PresetsAreWhatThePageSays) {
 
 TEST(ContractText, FingerprintIsTheHashOfTheCanonicalString) {
   EXPECT_EQ(fingerprint(parse_contract("bf16-tree-v1")), "23b7fa71e83beffe");
-  EXPECT_EQ(fingerprint(parse_contract("f32-tree-v1,leaf=sm90")), fingerprint(parse_contract("sm90-v1")));
+  EXPECT_EQ(fingerprint(parse_contract("f32-tree-v1,leaf=sm90,T=block:2048")),
+            fingerprint(parse_contract("sm90-v1")));
   EXPECT_NE(fingerprint(parse_contract("sm90-v1")), fingerprint(parse_contract("hf-sm90-v1")));
   EXPECT_EQ(fingerprint(parse_contract("sm90-v1")).size(), 16u);
 }
@@ -54,8 +55,8 @@ TEST(ContractText, EveryFieldCanBeSetAlone) {
   const auto text = [](const char* given) { return canonical(parse_contract(given)); };
   EXPECT_EQ(
       text("sm90-v1,node=bf16,I=halve:4"),
-      "samebits/1;leaf=sm90;H=halve:0;I=halve:4;T=block:1024;node=bf16;lanes=bf16;swiglu=one;sigma=exact");
-  EXPECT_EQ(text("f32-tree-v1,leaf=gfx942"), text("gfx942-v1"));
+      "samebits/1;leaf=sm90;H=halve:0;I=halve:4;T=block:2048;node=bf16;lanes=bf16;swiglu=one;sigma=exact");
+  EXPECT_EQ(text("f32-tree-v1,leaf=gfx942,T=block:2048"), text("gfx942-v1"));
   EXPECT_EQ(text("f32-tree-v1,H=max:7"),
             "samebits/1;leaf=fma;H=max:7;I=halve:3;T=block:1024;node=f32;lanes=f32;swiglu=one;sigma=exact");
   EXPECT_EQ(text("f32-tree-v1,T=halve:40"),

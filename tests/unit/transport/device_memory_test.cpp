@@ -1,5 +1,5 @@
-// The local transport on device memory: ranks of one GPU, each on a stream of its own with work still in
-// flight.
+// Transports on device memory: ranks of one GPU (local) or one a GPU (NCCL), each on a stream of its own with
+// work still in flight.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "engine/engine.hpp"
+#include "samebits/engine.hpp"
 #include "samebits/transport.hpp"
+#include "support/device.hpp"
 #include "support/engines.hpp"
 
 namespace samebits {
@@ -52,6 +54,38 @@ class DeviceRank {
     const auto columns = static_cast<std::int64_t>(count);
     engine_.copy(host_view(words.data(), 1, columns), row(memory.get(), columns, engine_.device()), queue());
     return words;
+  }
+
+  // The same bytes to and from every rank, in a graph that is launched again on other bytes.
+  void check_graph() {
+    const auto ranks = static_cast<std::size_t>(transport_.size()),
+               me = static_cast<std::size_t>(transport_.rank());
+    constexpr std::size_t kWords = 1003;
+    const auto all = static_cast<std::int64_t>(ranks * kWords);
+    const std::vector<std::size_t> bytes(ranks, 2 * kWords);
+    const engine::Memory send = engine_.allocate(ranks * kWords * 2),
+                         receive = engine_.allocate(ranks * kWords * 2),
+                         gathered = engine_.allocate(ranks * kWords * 2);
+    const auto enqueue = [&] {
+      transport_.all_to_all(send.get(), bytes, receive.get(), bytes, engine_.device().space, queue());
+      transport_.all_gather(send.get(), gathered.get(), bytes, engine_.device().space, queue());
+    };
+    enqueue();  // whatever a library prepares at its first call
+    test::Captured graph(static_cast<cudaStream_t>(queue().handle), enqueue);
+    for (int round = 0; round < 4; ++round) {
+      Words out, in, first;
+      for (std::size_t r = 0; r < ranks; ++r) {
+        for (std::size_t i = 0; i < kWords; ++i) {
+          out.push_back(word_of(me, r, i, round));
+          in.push_back(word_of(r, me, i, round));
+          first.push_back(word_of(r, 0, i, round));
+        }
+      }
+      engine_.copy(row(send.get(), all, engine_.device()), host_view(out.data(), 1, all), queue());
+      graph.launch();
+      ASSERT_EQ(fetch(receive, in.size()), in);
+      ASSERT_EQ(fetch(gathered, first.size()), first);
+    }
   }
 
   void check_round(int round) {
@@ -111,6 +145,28 @@ TEST_F(LocalTransportOnADevice, MovesWhatStreamsAreStillMaking) {
       ASSERT_TRUE(transport->reaches(engine->device().space));
       DeviceRank rank(*engine, *transport);
       for (int round = 0; round < 5; ++round) rank.check_round(round);
+    });
+  }
+}
+
+using NcclTransportOnADevice = test::OnCuda;
+
+// A world of one runs every collective that a world of more does; on a machine with more GPUs so do they.
+TEST_F(NcclTransportOnADevice, MovesWhatStreamsAreStillMakingAndInGraphs) {
+  if (!nccl_status().found) GTEST_SKIP() << "no NCCL: " << nccl_status().problem;
+  const auto devices = static_cast<int>(cuda_status().devices.size());
+  for (int ranks = 1; ranks <= devices; ++ranks) {
+    run_local(ranks, [&](int r, const std::shared_ptr<Transport>& bootstrap) {
+      test::use_device(r);
+      const auto engine = make_cuda_engine({r});
+      NcclOptions options;
+      options.bootstrap = bootstrap;
+      const auto transport = nccl_transport(options);
+      EXPECT_EQ(transport->size(), ranks);
+      ASSERT_TRUE(transport->reaches(engine->device().space));
+      DeviceRank rank(*engine, *transport);
+      for (int round = 0; round < 5; ++round) rank.check_round(round);
+      rank.check_graph();
     });
   }
 }

@@ -1,0 +1,48 @@
+// 33 to 128 tokens, leaf sm90: contractions of tokens by rows with weights that are read once, down and dX.
+// The weights are the operand of 64 rows, the tokens the narrow one: a step of few tokens ends soonest, and
+// an axis without leaves is one chain of steps. Where there are several chains (leaves, the lanes of dX, the
+// next rows), warpgroups may take them in turn. Bound by the longest chain and by what reaches a
+// multiprocessor.
+#pragma once
+
+#include "engine/cuda/sm90_tiles.hpp"
+
+namespace samebits::engine::cuda {
+
+inline constexpr std::int64_t kWideTokens = 128;  // most tokens of a call
+
+// What a launch may choose; no bit depends on it. A block has 64 rows of the weights and `tokens` of the
+// call: half of them, and is one of two that share the loads of their weights; or all.
+struct WideTuning {
+  int width = 32;  // tokens of a warpgroup
+  int groups = 2;  // warpgroups side by side, each with tokens of its own
+  int parts = 1;   // such rows of warpgroups; they take the chains in turn
+  int tokens() const { return width * groups; }
+};
+
+// How many blocks can be resident as clusters of 1 and 2.
+struct WideDevice {
+  int most[2] = {0, 0};
+  int blocks(int cluster) const { return most[cluster - 1]; }
+};
+
+// Whether these kernels can read the operands, `left` tokens and `right` weights, and follow the tree.
+bool wide_serves(const TileProblem& problem, int levels);
+
+WideTuning choose_wide(const TileProblem& problem, const WideDevice& device);
+
+// Once on every device, before a launch.
+WideDevice prepare_wide();
+
+struct WideResources {
+  float* pending = nullptr;  // as tile_pending_bytes has it
+  int levels = 0;
+  WideDevice device;
+  cudaStream_t stream = nullptr;
+  bool early = false;  // may begin before the kernel in front has ended
+};
+
+void wide_store(const TileProblem& problem, const Target& target, const WideTuning& tuning,
+                const WideResources& resources);
+
+}  // namespace samebits::engine::cuda

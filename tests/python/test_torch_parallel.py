@@ -8,7 +8,18 @@ import pytest
 
 pytest.importorskip("torch")
 
-PARTS = ["layouts", "odd_tokens", "batches", "ways_of_weights", "sums", "compiled", "hugging_face", "fully_sharded", "refusals"]
+PARTS = [
+    "layouts",
+    "other_meshes",
+    "odd_tokens",
+    "batches",
+    "ways_of_weights",
+    "sums",
+    "compiled",
+    "hugging_face",
+    "fully_sharded",
+    "refusals",
+]
 
 
 def run_ranks(parts, timeout=240):

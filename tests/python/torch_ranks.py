@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 try:
     from torch.distributed.tensor import Shard, distribute_tensor
@@ -81,6 +81,28 @@ def layouts(meshes):
             for rule, shards_of in (("contiguous", samebits.contiguous_shards), ("zigzag", samebits.zigzag_shards)):
                 module = samebits.torch.parallelize(module_of(block, contract), mesh, sequence_parallel=sp, shards=rule)
                 check(f"{contract} tp{tp}+cp{cp} {sp} {rule}", module, block, rows_of(shards_of(40, cp), mesh, sp), expected)
+
+
+def other_meshes(meshes):
+    """Dimensions in another order, and by other names; data-parallel replicas beside each other."""
+    kind = "cuda" if CUDA else "cpu"
+    block = block_of(24, HIDDEN, INTERMEDIATE)
+    for contract in ("sm90-v1", "hf-sm90-v1", "f32-tree-v1,T=block:16"):
+        expected = block.expected(contract)
+        if WORLD == 4:
+            mesh = init_device_mesh(kind, (2, 2), mesh_dim_names=("tensor", "context"))
+            module = samebits.torch.parallelize(module_of(block, contract), mesh, tp="tensor", cp="context")
+            tp_rank, cp_rank = mesh.get_coordinate()
+            begin, end = samebits.contiguous_shards(24, 2)[cp_rank][0]
+            rows = list(range(begin, end))[6 * tp_rank : 6 * (tp_rank + 1)]
+            check(f"{contract}: tp before cp", module, block, rows, expected)
+            mesh = init_device_mesh(kind, (2, 2), mesh_dim_names=("dp", "tp"))
+            module = samebits.torch.parallelize(module_of(block, contract), mesh, cp=None, sequence_parallel=False)
+            check(f"{contract}: replicas", module, block, list(range(24)), expected)
+        alone = samebits.torch.parallelize(
+            module_of(block, contract), init_device_mesh(kind, (WORLD,), mesh_dim_names=("dp",)), tp=None, cp=None
+        )
+        check(f"{contract}: one rank", alone, block, list(range(24)), expected)
 
 
 def odd_tokens(meshes):
@@ -235,6 +257,7 @@ def refusals(meshes):
     block = block_of(8, HIDDEN, INTERMEDIATE)
     mesh = meshes[BOTH]
     again = samebits.torch.parallelize(module_of(block, "sm90-v1"), mesh)
+    swapped = DeviceMesh("cuda" if CUDA else "cpu", torch.tensor([1, 0, 3, 2]), mesh_dim_names=("tp",))
     copied = copy.deepcopy(again)
     copied.contract = "f32-tree-v1"
     halved = module_of(block, "sm90-v1")
@@ -260,6 +283,7 @@ def refusals(meshes):
         ),
         (lambda: samebits.torch.set_shards(again, [[(0, 8)]]), "shards of 1 context ranks, the mesh has 2"),
         (lambda: samebits.torch.refresh(torch.nn.Linear(2, 2)), "no module that parallelize was called on"),
+        (lambda: samebits.torch.parallelize(module_of(block, "sm90-v1"), swapped, cp=None), "they have to ascend"),
         (lambda: copied(block.x), "the contract is f32-tree-v1 now, and was sm90-v1 when"),
         (
             lambda: samebits.torch.replace_mlp(torch.nn.Sequential(again), "sm90-v1", classes=[samebits.torch.Qwen3MLP]),
@@ -276,7 +300,18 @@ def refusals(meshes):
             raise AssertionError(f"not refused: {message}")
 
 
-PARTS = (layouts, odd_tokens, batches, ways_of_weights, sums, compiled, hugging_face, fully_sharded, *([refusals] if WORLD == 4 else []))
+PARTS = (
+    layouts,
+    other_meshes,
+    odd_tokens,
+    batches,
+    ways_of_weights,
+    sums,
+    compiled,
+    hugging_face,
+    fully_sharded,
+    *([refusals] if WORLD == 4 else []),
+)
 
 
 def main():

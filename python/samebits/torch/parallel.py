@@ -245,6 +245,11 @@ class _Mesh(NamedTuple):
         if ranks is None:
             raise ValueError(f"rank {mine} is not in the mesh")
         tp_group = device_mesh.get_group(tp) if tp is not None else None
+        row = ranks.index(mine) // tp_size * tp_size
+        if tp_group is not None and dist.get_process_group_ranks(tp_group) != ranks[row : row + tp_size]:
+            raise ValueError(
+                f"the mesh has the ranks {ranks[row : row + tp_size]} along {tp!r}: they have to ascend, as the group counts them"
+            )
         groups = [group for group in (tp_group, device_mesh.get_group(cp) if cp is not None else None) if group is not None]
         if tp_size > 1 and cp_size > 1:
             groups.append(dist.new_subgroups_by_enumeration(layouts)[0])

@@ -43,10 +43,12 @@ class GroupTransport:
         )
 
     def all_gather(self, group: Tuple[int, ...], send: int, receive: int, sizes: Tuple[int, ...], space: str, stream: int) -> None:
+        if sum(sizes) == 0:  # on every rank alike
+            return
         members = self._members(group)
         process_group = self._group(members)
         with self._on(stream):
-            mine = _bytes_at(send, sizes[group.index(self._mine(group))], self._device)
+            mine = _bytes_at(send, sizes[members.index(dist.get_rank())], self._device)
             parts = self._parts(receive, sizes)
             if len(set(sizes)) == 1 and members == tuple(dist.get_process_group_ranks(process_group)):
                 dist.all_gather_into_tensor(_bytes_at(receive, sum(sizes), self._device), mine, group=process_group)
@@ -73,15 +75,20 @@ class GroupTransport:
                     list(receive_sizes), list(send_sizes), group=process_group,
                 )  # fmt: skip
                 return
+            # The group counts its ranks in another order than the layout.
             outgoing = dict(zip(members, self._parts(send, send_sizes)))
             incoming = dict(zip(members, self._parts(receive, receive_sizes)))
-            dist.all_to_all([incoming[rank] for rank in order], [outgoing[rank] for rank in order], group=process_group)
+            arrived = torch.empty(sum(receive_sizes), dtype=torch.uint8, device=self._device)
+            expected = [incoming[rank].numel() for rank in order]
+            dist.all_to_all_single(
+                arrived, torch.cat([outgoing[rank] for rank in order]), expected, [outgoing[rank].numel() for rank in order],
+                group=process_group,
+            )  # fmt: skip
+            for rank, part in zip(order, arrived.split(expected)):
+                incoming[rank].copy_(part)
 
     def _members(self, group: Tuple[int, ...]) -> Tuple[int, ...]:
         return tuple(self._ranks[rank] for rank in group)
-
-    def _mine(self, group: Tuple[int, ...]) -> int:
-        return self._ranks.index(dist.get_rank())
 
     def _group(self, members: Tuple[int, ...]) -> Any:
         group = self._groups.get(tuple(sorted(members)))

@@ -80,7 +80,7 @@ struct Ring {
       barrier_init(full(stage), 1);
       barrier_init(empty(stage), kWarps * Shape::kCluster);
     }
-    barrier_init(turn(part), kWarps);
+    barrier_init(turn(part), Shape::kPartThreads);
   }
 
   // Tells every block of the cluster that this warp is done with a stage.
@@ -95,10 +95,7 @@ struct Ring {
     if constexpr (Shape::kParts > 1) barrier_wait(turn(part), part == 0 ? leaf.phase ^ 1u : leaf.phase);
   }
   __device__ void pass_nodes() const {
-    if constexpr (Shape::kParts > 1) {
-      __syncwarp();
-      if (threadIdx.x % 32 == 0) barrier_arrive(turn((part + 1) % Shape::kParts));
-    }
+    if constexpr (Shape::kParts > 1) barrier_arrive(turn((part + 1) % Shape::kParts));
   }
 };
 

@@ -19,7 +19,7 @@ export CXX=${CXX:-c++}
 
 # The tests in Python run here, and the wheel is built with what is installed here.
 python=$PWD/build/venv/bin/python3
-needs=(numpy ml-dtypes safetensors pytest nanobind scikit-build-core)
+needs=(numpy ml-dtypes safetensors pytest nanobind==3.1.0 scikit-build-core)  # nanobind writes signatures that a page is compared with
 if ! "$python" -c 'import numpy, ml_dtypes, safetensors, pytest, nanobind, scikit_build_core' 2>/dev/null; then
   mkdir -p build
   [ -x "$python" ] || python3 -m venv build/venv

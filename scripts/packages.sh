@@ -18,4 +18,4 @@ need_packages() {
 }
 
 build_packages=(g++ cmake ninja-build libfmt-dev nlohmann-json3-dev libcli11-dev libxxhash-dev libopenblas0-pthread)
-test_packages=(openmpi-bin libopenmpi-dev libgtest-dev libmpfr-dev libgmp-dev clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 python3 python3-venv)
+test_packages=(ccache openmpi-bin libopenmpi-dev libgtest-dev libmpfr-dev libgmp-dev clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 python3 python3-dev python3-venv)

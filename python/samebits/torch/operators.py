@@ -1,0 +1,200 @@
+"""The block as operators of torch.library: schemas, kernels, fake implementations and autograd.
+
+samebits::ffn          y; its backward computes the forward anew
+samebits::ffn_saving   y and what its backward reads: G, U and A, [tokens, I] each
+samebits::ffn_backward the gradients of either
+"""
+
+import math
+from typing import Any, Callable, Dict, NoReturn, Optional, Tuple
+
+import torch
+
+from .plans import current_stream, plan_for
+from .tensors import Described, described, rows_of
+
+Tensor = torch.Tensor
+Saving = Tuple[Tensor, Tensor, Tensor, Tensor]  # y, G, U, A
+Gradients = Tuple[Tensor, Tensor, Tensor, Tensor]  # dx, d_gate, d_up, d_down
+_library = torch.library.Library("samebits", "DEF")
+_WEIGHTS = "Tensor w_gate, Tensor w_up, Tensor w_down"
+_library.define(f"ffn(Tensor x, {_WEIGHTS}, str contract) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
+_library.define(
+    f"ffn_saving(Tensor x, {_WEIGHTS}, str contract) -> (Tensor y, Tensor gate, Tensor up, Tensor act)",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+_library.define(
+    f"ffn_backward(Tensor x, Tensor dy, {_WEIGHTS}, Tensor? gate, Tensor? up, Tensor? act, str contract, bool wants_dx, bool wants_weights)"
+    " -> (Tensor dx, Tensor d_gate, Tensor d_up, Tensor d_down)",
+    tags=(torch.Tag.pt2_compliant_tag,),
+)
+
+
+def _sizes(x: Tensor, w_gate: Tensor) -> Tuple[int, int]:
+    """H and I."""
+    if w_gate.dim() != 2:
+        raise ValueError(f"w_gate is {list(w_gate.shape)}; it is [I, H]")
+    intermediate, hidden = w_gate.shape
+    if x.dim() < 1 or x.shape[-1] != hidden:
+        raise ValueError(f"x is {list(x.shape)} and w_gate {list(w_gate.shape)}: the last axes of both are H")
+    return hidden, intermediate
+
+
+# Tensors that the dispatcher would say of that nobody has implemented the operator for them.
+_REFUSED = ("SparseCPU", "SparseCUDA", "SparseCsrCPU", "SparseCsrCUDA", "QuantizedCPU", "QuantizedCUDA", "MkldnnCPU", "XPU", "MPS", "HPU")
+
+
+def register_kernel(library: torch.library.Library, name: str, kernel: Callable[..., Any]) -> None:
+    for key in ("CPU", "CUDA"):
+        library.impl(name, kernel, key)
+    for key in _REFUSED:
+        library.impl(name, _refuse_tensors, key)
+
+
+def _refuse_tensors(*arguments: Any) -> NoReturn:
+    told = next(
+        f"{tensor.device.type}, {str(tensor.layout).replace('torch.', '')}, {str(tensor.dtype).replace('torch.', '')}"
+        for tensor in arguments
+        if isinstance(tensor, Tensor)
+        and (tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type not in ("cpu", "cuda"))
+    )
+    raise ValueError(f"an operand is a tensor of another kind ({told}): the block takes dense ones on cpu and cuda")
+
+
+def _empty(tensor: Tensor, *shape: int) -> Tensor:
+    return torch.empty(shape, dtype=torch.bfloat16, device=tensor.device)
+
+
+def _saved(x: Tensor, intermediate: int) -> Tuple[Tensor, Tensor, Tensor]:
+    """G, U and A, not filled: [tokens, I]."""
+    tokens = math.prod(x.shape[:-1])
+    return _empty(x, tokens, intermediate), _empty(x, tokens, intermediate), _empty(x, tokens, intermediate)
+
+
+def _gradients(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, wants_dx: bool, wants_weights: bool) -> Gradients:
+    """Not filled; what is not wanted has no elements."""
+
+    def like(tensor: Tensor, wanted: bool) -> Tensor:
+        return _empty(tensor, *(tensor.shape if wanted else (0,)))
+
+    return like(x, wants_dx), like(w_gate, wants_weights), like(w_up, wants_weights), like(w_down, wants_weights)
+
+
+def _ffn(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, contract: str) -> Tensor:
+    hidden, intermediate = _sizes(x, w_gate)
+    rows, y = rows_of(x), _empty(x, *x.shape)
+    device = x.get_device()
+    stream = current_stream(device)
+    plan_for(contract, hidden, intermediate, device, stream, False, rows.shape[0]).plan.forward(
+        described("x", rows), described("y", rows_of(y)),
+        described("gate", w_gate), described("up", w_up), described("down", w_down), stream=stream,
+    )  # fmt: skip
+    return y
+
+
+def _ffn_saving(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, contract: str) -> Saving:
+    hidden, intermediate = _sizes(x, w_gate)
+    rows, y = rows_of(x), _empty(x, *x.shape)
+    saved = _saved(x, intermediate)
+    device = x.get_device()
+    stream = current_stream(device)
+    plan_for(contract, hidden, intermediate, device, stream, True, rows.shape[0]).plan.forward(
+        described("x", rows), described("y", rows_of(y)),
+        described("gate", w_gate), described("up", w_up), described("down", w_down),
+        saved=described_saved(*saved), stream=stream,
+    )  # fmt: skip
+    return (y, *saved)
+
+
+def _ffn_backward(
+    x: Tensor, dy: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, gate: Optional[Tensor], up: Optional[Tensor],
+    act: Optional[Tensor], contract: str, wants_dx: bool, wants_weights: bool,
+) -> Gradients:  # fmt: skip
+    hidden, intermediate = _sizes(x, w_gate)
+    rows = rows_of(x)
+    out = _gradients(x, w_gate, w_up, w_down, wants_dx, wants_weights)
+    device = x.get_device()
+    stream = current_stream(device)
+    weights = described("gate", w_gate), described("up", w_up), described("down", w_down)
+    operands = (described("x", rows), described("dy", rows_of(dy)), *weights)
+    results = described_results(*out)
+    kept = plan_for(contract, hidden, intermediate, device, stream, True, rows.shape[0])
+    if gate is not None and up is not None and act is not None:
+        kept.plan.backward(*operands, **results, saved=described_saved(gate, up, act), stream=stream)
+        return out
+    y = torch.empty_like(rows, memory_format=torch.contiguous_format)  # of the forward that is computed anew: nobody reads it
+    with kept.lock:
+        kept.plan.forward(operands[0], described("y", y), *weights, stream=stream)
+        kept.plan.backward(*operands, **results, stream=stream)
+    return out
+
+
+def described_saved(gate: Tensor, up: Tensor, act: Tensor) -> Optional[Tuple[Described, Described, Described]]:
+    """None where they have no elements: the plan's own then, which are not read either."""
+    return (described("gate", gate), described("up", up), described("act", act)) if gate.numel() else None
+
+
+def described_results(dx: Tensor, d_gate: Tensor, d_up: Tensor, d_down: Tensor) -> Dict[str, Any]:
+    """By the keywords of Plan.backward; without those that are not wanted."""
+    results: Dict[str, Any] = {}
+    if dx.dim() > 1:
+        results["dx"] = described("dx", rows_of(dx))
+    if d_gate.dim() > 1:
+        results.update(d_gate=described("d_gate", d_gate), d_up=described("d_up", d_up), d_down=described("d_down", d_down))
+    return results
+
+
+def _fake_ffn(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, contract: str) -> Tensor:
+    _sizes(x, w_gate)
+    return _empty(x, *x.shape)
+
+
+def _fake_ffn_saving(x: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, contract: str) -> Saving:
+    _, intermediate = _sizes(x, w_gate)
+    return (_empty(x, *x.shape), *_saved(x, intermediate))
+
+
+def _fake_ffn_backward(
+    x: Tensor, dy: Tensor, w_gate: Tensor, w_up: Tensor, w_down: Tensor, gate: Optional[Tensor], up: Optional[Tensor],
+    act: Optional[Tensor], contract: str, wants_dx: bool, wants_weights: bool,
+) -> Gradients:  # fmt: skip
+    return _gradients(x, w_gate, w_up, w_down, wants_dx, wants_weights)
+
+
+def _save_operands(ctx: Any, inputs: Tuple[Any, ...], output: Tensor) -> None:
+    *operands, ctx.contract = inputs
+    ctx.save_for_backward(*operands)
+
+
+def _save_all(ctx: Any, inputs: Tuple[Any, ...], output: Saving) -> None:
+    *operands, ctx.contract = inputs
+    ctx.save_for_backward(*operands, *output[1:])
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.set_materialize_grads(False)
+
+
+def _backward(ctx: Any, dy: Optional[Tensor], *others: Optional[Tensor]) -> Tuple[Optional[Tensor], ...]:
+    x, w_gate, w_up, w_down, *saved = ctx.saved_tensors
+    wanted = ctx.needs_input_grad[:4]
+    if dy is None:
+        return (None,) * 5
+    made = torch.ops.samebits.ffn_backward(
+        x, dy, w_gate, w_up, w_down, *(saved or (None, None, None)), ctx.contract, wanted[0], any(wanted[1:])
+    )
+    return (*(gradient if want else None for gradient, want in zip(made, wanted)), None)
+
+
+def _no_second_derivative(ctx: Any, *gradients: Tensor) -> None:
+    raise RuntimeError("samebits computes first derivatives: a gradient of its gradients is not defined by a contract")
+
+
+for _name, _kernel, _fake in (
+    ("ffn", _ffn, _fake_ffn),
+    ("ffn_saving", _ffn_saving, _fake_ffn_saving),
+    ("ffn_backward", _ffn_backward, _fake_ffn_backward),
+):
+    register_kernel(_library, _name, _kernel)
+    torch.library.register_fake(f"samebits::{_name}", _fake, lib=_library)
+torch.library.register_autograd("samebits::ffn", _backward, setup_context=_save_operands, lib=_library)
+torch.library.register_autograd("samebits::ffn_saving", _backward, setup_context=_save_all, lib=_library)
+torch.library.register_autograd("samebits::ffn_backward", _no_second_derivative, lib=_library)

@@ -94,7 +94,7 @@ class Reports(CommandTest):
         report = self.report("contract", "sm90-v1", "--shape", "qwen3-8b", "--tokens", 4096)
         self.assert_head(report, "contract")
         self.assertEqual([(axis["axis"], axis["leaves"]) for axis in report["axes"]],
-                         [("hidden", 1), ("intermediate", 8), ("tokens", 4)])
+                         [("hidden", 1), ("intermediate", 8), ("tokens", 2)])
         self.assertEqual(report["axes"][1]["leaf_lengths"], [{"length": 1536, "count": 8}])
         self.assertEqual(report["down_columns"], {"equal": [1, 2, 4, 8], "most": 8})
         presets = self.report("contract")["presets"]

@@ -66,7 +66,7 @@ run_part() {
     recorded) gtest recorded invariance/invariance_recorded '*/cuda*' ;;
     failures) gtest failures failure/ffn/failure_cuda '*' ;;
     unit) gtest unit unit/ffn/unit_ffn '*OnAGpu*' ;;
-    transport) gtest transport unit/transport/unit_transport '*OnADevice*' ;;
+    transport) gtest transport unit/transport/unit_transport_cuda '*' ;;
     golden) gtest golden golden/golden_devices '*' ;;
     record) check record record_note "$build/tests/golden/record_digests" tests/golden/h200_digests.txt ;;
     sanitizers) for part in memcheck racecheck initcheck synccheck; do run_part $part; done ;;

@@ -29,7 +29,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from hugging_face import print_table, qwen3_mlp, report_head, write_report
+from hugging_face import qwen3_mlp, report_head
+from tables import print_table, write_report
 
 CONTRACT = "hf-sm90-v1"
 SHAPES = {"0.6b": (1024, 3072), "1.7b": (2048, 6144), "4b": (2560, 9728), "8b": (4096, 12288), "14b": (5120, 17408), "32b": (5120, 25600)}

@@ -21,7 +21,8 @@ import time
 
 import torch
 
-from hugging_face import print_table, qwen3_mlp, report_head, write_report
+from hugging_face import qwen3_mlp, report_head
+from tables import print_table, write_report
 
 FEW_TOKENS = 128   # up to here the weights' bytes are what a block costs
 FEWEST_CALLS = 5   # of a graph

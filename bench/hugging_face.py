@@ -1,5 +1,4 @@
 """Hugging Face's Qwen3MLP on this machine's GPU, unmodified, and what a report says of both."""
-import json
 import shlex
 import subprocess
 import sys
@@ -36,23 +35,3 @@ def report_head(schema):
             "transformers": transformers.__version__,
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "command": shlex.join([sys.executable.rsplit("/", 1)[-1], *sys.argv])}
-
-
-def write_report(path, report):
-    if not path:
-        return
-    text = json.dumps(report, indent=1) + "\n"
-    if path == "-":
-        sys.stdout.write(text)
-    else:
-        with open(path, "w") as out:
-            out.write(text)
-
-
-def print_table(header, rows):
-    """The first column flush left, the others flush right."""
-    lines = [header, *[[str(cell) for cell in row] for row in rows]]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
-    for line in lines:
-        cells = [cell.ljust(width) if i == 0 else cell.rjust(width) for i, (cell, width) in enumerate(zip(line, widths))]
-        print("  ".join(cells).rstrip(), flush=True)

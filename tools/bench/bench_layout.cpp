@@ -4,11 +4,11 @@
 #include <barrier>
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include "bench/layout_ranks.hpp"
 #include "block/process_group.hpp"
 #include "block/rank_tokens.hpp"
 #include "block/run_ranks.hpp"
@@ -120,36 +120,10 @@ ProcessTimes time_process(const Compute& compute, const BlockCase& block, const 
   return times;
 }
 
-// Collective. Run by run the longest of any rank.
-std::vector<double> slowest_of_world(const World& world, const std::vector<double>& mine) {
-  const auto* const bytes = reinterpret_cast<const char*>(mine.data());
-  std::vector<std::vector<double>> of_ranks;
-  for (const std::string& text : world.gather({bytes, mine.size() * sizeof(double)})) {
-    of_ranks.emplace_back(text.size() / sizeof(double));
-    std::copy(text.begin(), text.end(), reinterpret_cast<char*>(of_ranks.back().data()));
-  }
-  return slowest(of_ranks);
-}
-
 BenchSamples bench_processes(const Compute& compute, const BlockCase& block, const BenchRun& run) {
   const World& world = *compute.world;
   ProcessTimes mine;
-  std::optional<Error> refusal;  // of all ranks of the layout alike
-  if (world.rank() < run.layout.ranks()) {
-    try {
-      mine = time_process(compute, block, run);
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::refused && error.code() != ErrorCode::invalid_argument) throw;
-      refusal = error;
-    }
-  }
-  try {
-    world.together([&] {
-      if (refusal) throw Error(*refusal);
-    });
-  } catch (const KnownToAll& refused) {
-    throw LayoutRefused(refused.code(), refused.what());
-  }
+  on_ranks_of(run.layout, world, [&] { mine = time_process(compute, block, run); });
   BenchSamples samples;
   samples.ours_us = slowest_of_world(world, mine.runs);
   samples.exposed_us = slowest_of_world(world, mine.exposed);
@@ -157,15 +131,6 @@ BenchSamples bench_processes(const Compute& compute, const BlockCase& block, con
 }
 
 }  // namespace
-
-std::vector<double> slowest(const std::vector<std::vector<double>>& of_ranks) {
-  std::vector<double> times;
-  for (const std::vector<double>& rank : of_ranks) {
-    times.resize(std::max(times.size(), rank.size()));
-    for (std::size_t i = 0; i < rank.size(); ++i) times[i] = std::max(times[i], rank[i]);
-  }
-  return times;
-}
 
 BenchSamples bench_layout(const Compute& compute, const BlockCase& block, const BenchRun& run,
                           const std::function<void()>& baseline) {

@@ -18,8 +18,8 @@ struct BenchRun {
 
 struct BenchSamples {
   std::vector<double> ours_us, baseline_us;  // the baseline's stays empty without one
-  // Of layouts of several ranks: how long the rank that waited longest stood still for exchanges. Copies
-  // between ranks and waiting for late ones are in it.
+  // Of layouts of several ranks. On a CPU: how long the rank that waited longest stood still for exchanges.
+  // Copies between ranks and waiting for late ones are in it. On devices: DeviceLayouts.
   std::vector<double> exposed_us{};
 };
 
@@ -30,8 +30,5 @@ struct BenchSamples {
 // every process, where the layout is not allowed. There is no baseline then.
 BenchSamples bench_layout(const Compute& compute, const BlockCase& block, const BenchRun& run,
                           const std::function<void()>& baseline);
-
-// Run by run the longest time that any rank took. A rank without part has none.
-std::vector<double> slowest(const std::vector<std::vector<double>>& of_ranks);
 
 }  // namespace samebits::tools

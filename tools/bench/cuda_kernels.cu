@@ -122,6 +122,17 @@ __global__ void random_kernel(__nv_bfloat16* out, std::int64_t count, std::uint3
   }
 }
 
+__device__ std::uint64_t nanoseconds_now() {
+  std::uint64_t now = 0;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  return now;
+}
+
+__global__ void hold_kernel(std::uint64_t nanoseconds) {
+  const std::uint64_t begun = nanoseconds_now();
+  while (nanoseconds_now() - begun < nanoseconds) __nanosleep(500);
+}
+
 }  // namespace
 
 void launch_silu_product(const void* gate, const void* up, void* act, std::int64_t count,
@@ -146,6 +157,11 @@ void launch_read(const void* data, std::int64_t bytes, std::uint32_t* sink, cuda
   read_kernel<<<blocks_for(count / 8, kReadThreads), kReadThreads, 0, stream>>>(
       static_cast<const uint4*>(data), count, sink);
   check(cudaGetLastError(), "reading memory");
+}
+
+void launch_hold(std::uint64_t nanoseconds, cudaStream_t stream) {
+  hold_kernel<<<1, 1, 0, stream>>>(nanoseconds);
+  check(cudaGetLastError(), "holding a stream");
 }
 
 void launch_random(void* out, std::int64_t count, std::uint32_t seed, cudaStream_t stream) {

@@ -1,4 +1,5 @@
-// The kernels of the bench itself: the elementwise half of the baseline, a read of memory, and random values.
+// The kernels of the bench itself: the elementwise half of the baseline, a read of memory, a wait, and random
+// values.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,6 +18,9 @@ void launch_silu_product_gradient(const void* d_act, const void* gate, const voi
 
 // Reads every byte; `sink` is one word that is hardly ever written.
 void launch_read(const void* data, std::int64_t bytes, std::uint32_t* sink, cudaStream_t stream);
+
+// Keeps the stream busy for so long, and nothing else: what is enqueued meanwhile then runs without gaps.
+void launch_hold(std::uint64_t nanoseconds, cudaStream_t stream);
 
 // bf16 values around zero, of magnitude up to 1.
 void launch_random(void* out, std::int64_t count, std::uint32_t seed, cudaStream_t stream);

@@ -1,20 +1,14 @@
 #include "bench/cuda_sets.hpp"
 
-#include <algorithm>
+#include "bench/rotation.hpp"
 
 namespace samebits::tools {
 namespace {
 
 constexpr int kFewestCalls = 5;  // of a graph
-constexpr std::int64_t kMostSets = 16;
 
 std::size_t bytes_of(const ConstView& view) {
   return static_cast<std::size_t>(view.elements()) * size_of(view.dtype);
-}
-
-// Between two uses of a set the others read several caches full.
-std::int64_t sets_for(std::int64_t weight_bytes, std::int64_t cache_bytes) {
-  return std::clamp<std::int64_t>(3 * cache_bytes / weight_bytes + 2, 2, kMostSets);
 }
 
 }  // namespace
@@ -24,11 +18,10 @@ CudaSets::CudaSets(const BlockCase& most, Device device, bool both) : device_(de
   check(cudaDeviceGetAttribute(&cache_bytes, cudaDevAttrL2CacheSize, device.index),
         "asking for the cache's size");
   const auto [hidden, intermediate] = most.shape;
-  const std::int64_t weight_bytes = 3 * 2 * hidden * intermediate,
-                     count = sets_for(weight_bytes, cache_bytes);
-  beyond_cache_ = (count - 1) * weight_bytes > 2 * std::int64_t{cache_bytes};
-  calls_ = static_cast<int>((kFewestCalls + count - 1) / count * count);
-  for (std::int64_t i = 0; i < count; ++i) {
+  const Rotation rotation = rotation_for(3 * 2 * hidden * intermediate, cache_bytes, kFewestCalls);
+  beyond_cache_ = rotation.beyond_cache;
+  calls_ = rotation.calls;
+  for (std::int64_t i = 0; i < rotation.sets; ++i) {
     const BlockSet* const first = sets_.empty() ? nullptr : &sets_.front();
     const auto fill = [&](const ConstView& host, View BlockSet::*which) {
       return filled(host, first != nullptr ? &(first->*which) : nullptr);

@@ -26,13 +26,6 @@ std::vector<Collective> of_direction(CallTraffic traffic, Direction direction) {
   return all;
 }
 
-std::string size_text(double bytes) {
-  if (bytes < 1e3) return fmt::format("{:.0f} B", bytes);
-  if (bytes < 1e6) return fmt::format("{:.1f} kB", bytes / 1e3);
-  if (bytes < 1e9) return fmt::format("{:.1f} MB", bytes / 1e6);
-  return fmt::format("{:.2f} GB", bytes / 1e9);
-}
-
 }  // namespace
 
 double Link::time(const Collective& collective) const {
@@ -89,6 +82,16 @@ Explained explain(const Compute& compute, const Shape& shape, const Layout& layo
   return row;
 }
 
+Moved moved_in(const Explained& row) {
+  Moved all;
+  for (const Collective& c : row.collectives) {
+    all.sent += c.sent;
+    all.received += c.received;
+    all.collectives += static_cast<std::size_t>(c.times);
+  }
+  return all;
+}
+
 void print_explained(const std::vector<Explained>& rows, const std::vector<Link>& links,
                      const NamedShape& shape, const Compute& compute) {
   std::string text = fmt::format("{}, contract {}\n", shape.name, canonical(compute.contract));
@@ -108,9 +111,8 @@ void print_explained(const std::vector<Explained>& rows, const std::vector<Link>
     std::vector<std::string> header{"collective", "kind", "ranks", "times", "sends", "receives"};
     for (const Link& link : links) header.push_back(link.name + " us");
     Table table(header, 2);
-    Collective sum;
+    const Moved sum = moved_in(row);
     std::vector<double> seconds(links.size());
-    sum.times = 0;
     for (const Collective& c : row.collectives) {
       std::vector<std::string> cells{c.what,
                                      name_of(c.kind),
@@ -123,14 +125,11 @@ void print_explained(const std::vector<Explained>& rows, const std::vector<Link>
         seconds[i] += links[i].time(c);
       }
       table.add(cells);
-      sum.times += c.times;
-      sum.sent += c.sent;
-      sum.received += c.received;
     }
     std::vector<std::string> cells{"all",
                                    "",
                                    "",
-                                   fmt::format("{}", sum.times),
+                                   fmt::format("{}", sum.collectives),
                                    size_text(static_cast<double>(sum.sent)),
                                    size_text(static_cast<double>(sum.received))};
     for (const double s : seconds) cells.push_back(fmt::format("{:.1f}", s * 1e6));

@@ -8,6 +8,7 @@
 
 #include "bench/bench_layout.hpp"
 #include "samebits/traffic.hpp"
+#include "samebits/transport.hpp"
 #include "shared/compute_flags.hpp"
 #include "shared/report.hpp"
 #include "shared/shapes.hpp"
@@ -38,6 +39,9 @@ struct Explained {
 
 Explained explain(const Compute& compute, const Shape& shape, const Layout& layout, std::int64_t tokens,
                   Direction direction);
+
+// What that rank moves in a call, all its collectives together.
+Moved moved_in(const Explained& row);
 
 void print_explained(const std::vector<Explained>& rows, const std::vector<Link>& links,
                      const NamedShape& shape, const Compute& compute);

@@ -19,7 +19,7 @@ BenchRow bench_row(const Shape& shape, const BenchRun& run, std::int64_t tokens,
                    const BenchSamples& samples) {
   const bool both = run.direction == Direction::both;
   const double weight = static_cast<double>(shape.hidden) * static_cast<double>(shape.intermediate);
-  BenchRow row{run.direction, tokens, run.layout, spread_of(samples.ours_us), {}, {}, 0, 0};
+  BenchRow row{run.direction, tokens, run.layout, spread_of(samples.ours_us), {}, {}, {}, 0, 0};
   if (!samples.baseline_us.empty()) row.baseline = spread_of(samples.baseline_us);
   if (!samples.exposed_us.empty()) row.exposed = spread_of(samples.exposed_us);
   row.flops = 2 * weight * static_cast<double>(tokens) * (both ? 9 : 3);
@@ -37,6 +37,10 @@ Json row_json(const BenchRow& row, const std::string& baseline, const Contract& 
   json["ours_us"] = spread_json(row.ours);
   json["baseline_us"] = row.baseline ? spread_json(*row.baseline) : Json(nullptr);
   json["exposed_us"] = row.exposed ? spread_json(*row.exposed) : Json(nullptr);
+  json["moved"] = row.moved ? Json{{"sent", row.moved->sent},
+                                   {"received", row.moved->received},
+                                   {"collectives", row.moved->collectives}}
+                            : Json(nullptr);
   json["ratio"] = row.baseline ? Json(row.ratio()) : Json(nullptr);
   json["flops_per_second"] = row.flops / seconds;
   json["baseline_flops_per_second"] =
@@ -56,6 +60,13 @@ Json ceiling_json(const Ceiling& ceiling) {
 }
 
 const char* name_of(Direction direction) { return direction == Direction::forward ? "forward" : "both"; }
+
+std::string size_text(double bytes) {
+  if (bytes < 1e3) return fmt::format("{:.0f} B", bytes);
+  if (bytes < 1e6) return fmt::format("{:.1f} kB", bytes / 1e3);
+  if (bytes < 1e9) return fmt::format("{:.1f} MB", bytes / 1e6);
+  return fmt::format("{:.2f} GB", bytes / 1e9);
+}
 
 Json bench_json(const BenchResult& result, const Compute& compute) {
   Json report = report_head("bench");
@@ -97,7 +108,10 @@ void print_bench(const BenchResult& result, const Compute& compute) {
                                      "min",
                                      "max",
                                      "ratio"};
+  const bool moves = std::any_of(result.rows.begin(), result.rows.end(),
+                                 [](const BenchRow& row) { return row.moved.has_value(); });
   if (exposes) header.emplace_back("exposed");
+  if (moves) header.emplace_back("moves");
   Table times(header, 1);
   Table rates({"G/s", "tokens", "layout", "FLOP", "blas FLOP", "weight bytes"}, 1);
   for (const BenchRow& row : result.rows) {
@@ -118,6 +132,9 @@ void print_bench(const BenchResult& result, const Compute& compute) {
       rate.emplace_back("-");
     }
     if (exposes) time.push_back(row.exposed ? time_text(row.exposed->median) : "-");
+    if (moves)
+      time.push_back(
+          row.moved ? size_text(static_cast<double>(std::max(row.moved->sent, row.moved->received))) : "-");
     rate.push_back(fmt::format("{:.2f}", row.weight_bytes / seconds * 1e-9));
     times.add(time);
     rates.add(rate);

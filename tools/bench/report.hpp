@@ -9,6 +9,7 @@
 #include "bench/bench_layout.hpp"
 #include "bench/ceiling.hpp"
 #include "bench/spread.hpp"
+#include "samebits/transport.hpp"
 #include "shared/report.hpp"
 #include "shared/shapes.hpp"
 
@@ -21,6 +22,7 @@ struct BenchRow {
   Spread ours;
   std::optional<Spread> baseline;
   std::optional<Spread> exposed;  // waiting for exchanges, of several ranks
+  std::optional<Moved> moved;     // by a call of the rank that moves most, of several ranks
   double flops = 0;               // of the products, once
   double weight_bytes =
       0;  // read once by a forward; both directions read them twice and write as many gradients
@@ -40,6 +42,7 @@ struct BenchResult {
 };
 
 const char* name_of(Direction direction);
+std::string size_text(double bytes);  // "12.6 MB"
 Json row_json(const BenchRow& row, const std::string& baseline, const Contract& contract);
 Json ceiling_json(const Ceiling& ceiling);
 

@@ -10,6 +10,7 @@
 #include "bench/bench_layout.hpp"
 #include "bench/blas_block.hpp"
 #include "bench/device_bench.hpp"
+#include "bench/device_layouts.hpp"
 #include "bench/explain.hpp"
 #include "bench/report.hpp"
 #include "bench/serve.hpp"
@@ -24,6 +25,9 @@
 
 namespace samebits::tools {
 namespace {
+
+// Of each side, where the person does not say.
+constexpr int kHostRepeats = 7, kDeviceReplays = 50;
 
 struct Flags {
   std::string shape = "qwen3-8b", tokens = "1,8,32,128,512", direction = "forward", layouts = "tp1", json;
@@ -84,12 +88,24 @@ Plans plans_of(const Flags& flags, const Shape& shape) {
   }
   for (const std::string& word : split_list(flags.layouts)) {
     plans.layouts.push_back(parse_layout(word));
-    if (flags.compute.engine != "cpu" && plans.layouts.back().ranks() > 1)
-      fail_usage(fmt::format("--layouts {}: one GPU would play all its ranks; --engine {} times tp1", word,
-                             flags.compute.engine));
+    if (flags.compute.engine != "cpu" && flags.compute.transport == "local" &&
+        plans.layouts.back().ranks() > 1)
+      fail_usage(fmt::format(
+          "--layouts {0}: one GPU would play all its ranks; mpirun -np {1} and --transport nccl give each "
+          "one of its own",
+          word, plans.layouts.back().ranks()));
   }
   plans.directions = directions_of(flags.direction);
   return plans;
+}
+
+// With what its layout moves, where there are several ranks.
+BenchRow row_of(const Compute& compute, const BlockCase& block, const BenchRun& run,
+                const BenchSamples& samples) {
+  BenchRow row = bench_row(block.shape, run, block.tokens, samples);
+  if (run.layout.ranks() > 1)
+    row.moved = moved_in(explain(compute, block.shape, run.layout, block.tokens, run.direction));
+  return row;
 }
 
 // `block` holds the first of the tokens that the row takes.
@@ -102,12 +118,12 @@ BenchRow time_row(const Compute& compute, const BlockCase& block, const BenchRun
       if (both) blas->backward(block.tokens);
     };
   }
-  return bench_row(block.shape, run, block.tokens, bench_layout(compute, block, run, baseline));
+  return row_of(compute, block, run, bench_layout(compute, block, run, baseline));
 }
 
 // each(run, block with the first of the tokens) for every row, in the order of the table.
 template <class Each>
-void for_each_row(const Flags& flags, const Plans& plans, BlockCase block, const Each& each) {
+void for_each_row(int repeats, const Plans& plans, BlockCase block, const Each& each) {
   const ConstView x = block.x, dy = block.dy;
   for (const Direction direction : plans.directions) {
     for (const Layout& layout : plans.layouts) {
@@ -116,7 +132,7 @@ void for_each_row(const Flags& flags, const Plans& plans, BlockCase block, const
         block.x = x.slice_rows(0, tokens);
         block.dy = dy.slice_rows(0, tokens);
         try {
-          each(BenchRun{layout, direction, flags.repeats_or(7)}, block);
+          each(BenchRun{layout, direction, repeats}, block);
         } catch (const LayoutRefused& refusal) {
           refuse_by_name(layout, refusal);
         }
@@ -127,7 +143,7 @@ void for_each_row(const Flags& flags, const Plans& plans, BlockCase block, const
 
 // The other processes' part.
 void join_host(const Flags& flags, const Compute& compute, const Plans& plans, const BlockCase& block) {
-  for_each_row(flags, plans, block, [&](const BenchRun& run, const BlockCase& rows) {
+  for_each_row(flags.repeats_or(kHostRepeats), plans, block, [&](const BenchRun& run, const BlockCase& rows) {
     if (run.layout.ranks() > 1) bench_layout(compute, rows, run, {});
   });
 }
@@ -143,7 +159,7 @@ void time_host(const Flags& flags, const Compute& compute, const Plans& plans, c
   result.ceiling.flops_are = "f32 multiply-adds in registers";
   result.ceiling.flops = measure_peak_flops(compute.threads);
   result.ceiling.read_bandwidth = measure_read_bandwidth({block.gate, block.up, block.down}, compute.threads);
-  for_each_row(flags, plans, block, [&](const BenchRun& run, const BlockCase& rows) {
+  for_each_row(flags.repeats_or(kHostRepeats), plans, block, [&](const BenchRun& run, const BlockCase& rows) {
     progress.step(fmt::format("{} {} tokens, {}", name_of(run.direction), rows.tokens, name_of(run.layout)));
     result.rows.push_back(time_row(compute, rows, run, blas_block ? &*blas_block : nullptr));
   });
@@ -159,7 +175,7 @@ void time_device(const Flags& flags, const Compute& compute, const Plans& plans,
   const bool both = plans.directions.back() == Direction::both;
   const auto bench = make_cuda_bench(compute, block, {.both = both, .baseline = !flags.no_baseline});
   result.ceiling = bench->ceiling();
-  const int repeats = flags.repeats_or(50);
+  const int repeats = flags.repeats_or(kDeviceReplays);
   if (flags.serve) {
     serve_bench({*bench, compute, result.shape, block.tokens, both, repeats});
     return;
@@ -172,6 +188,24 @@ void time_device(const Flags& flags, const Compute& compute, const Plans& plans,
     }
   }
   result.baseline = bench->baseline();
+  result.notes = bench->notes();
+}
+
+// The block on layouts whose ranks are processes with a device each: every process's part, the rows on rank
+// 0.
+void time_layouts(const Flags& flags, const Compute& compute, const Plans& plans, const BlockCase& block,
+                  BenchResult& result, Progress* progress) {
+  if (progress != nullptr) progress->step("ceiling");
+  const auto bench = make_cuda_layouts(compute, plans.directions.back() == Direction::both);
+  for_each_row(
+      flags.repeats_or(kDeviceReplays), plans, block, [&](const BenchRun& run, const BlockCase& rows) {
+        if (progress != nullptr)
+          progress->step(
+              fmt::format("{} {} tokens, {}", name_of(run.direction), rows.tokens, name_of(run.layout)));
+        const BenchSamples samples = bench->time(rows, run);
+        if (compute.world->first()) result.rows.push_back(row_of(compute, rows, run, samples));
+      });
+  result.ceiling = bench->ceiling();
   result.notes = bench->notes();
 }
 
@@ -212,15 +246,16 @@ int bench(const Flags& flags, const Compute& compute) {
   const HostTensor x = seeded_tokens(SeededTensor::x, shape, most_tokens, 0, threads);
   const HostTensor dy = seeded_tokens(SeededTensor::dy, shape, most_tokens, 0, threads);
   const BlockCase block{shape, most_tokens, x.view(), dy.view(), weights.gate, weights.up, weights.down};
-  if (!world.first()) {
+  if (compute.device_engine && compute.has_processes()) {
+    time_layouts(flags, compute, plans, block, result, progress ? &*progress : nullptr);
+  } else if (!world.first()) {
     join_host(flags, compute, plans, block);
-    return kHeld;  // what rank 0 returns counts
-  }
-  if (compute.device_engine) {
+  } else if (compute.device_engine) {
     time_device(flags, compute, plans, block, result, *progress);
   } else {
     time_host(flags, compute, plans, block, result, *progress);
   }
+  if (!world.first()) return kHeld;  // what rank 0 returns counts
   progress.reset();
   if (flags.serve) return kHeld;
   if (!report_file->takes_stdout()) print_bench(result, compute);
@@ -253,11 +288,13 @@ int run_bench(const Flags& flags) {
     fail_usage("--serve answers on stdout for an engine of a device (--engine cuda); it writes no report");
   if (flags.compute.transport != "local" && flags.explains)
     fail_usage("--explain counts bytes and times nothing: without --transport");
-  if (flags.compute.transport != "local" &&
-      (flags.compute.transport != "mpi" || flags.compute.engine != "cpu"))
+  if (flags.compute.transport != "local" && flags.serve)
+    fail_usage("--serve answers for one process: without --transport");
+  if (flags.compute.transport == "mpi" && flags.compute.engine != "cpu")
     fail_usage(fmt::format(
-        "--transport {} --engine {}: bench times ranks in processes on the cpu engine and over mpi",
-        flags.compute.transport, flags.compute.engine));
+        "--transport mpi --engine {}: bench times what graphs hold, and MPI's exchanges are not in them; "
+        "--transport nccl, or --engine cpu",
+        flags.compute.engine));
   return run_verb(flags.compute, [&](const Compute& compute) {
     return flags.explains ? explain_all(flags, compute) : bench(flags, compute);
   });

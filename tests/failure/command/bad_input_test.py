@@ -181,7 +181,8 @@ class Flags(CommandTest):
         self.assert_refused(["verify", "--shape", "64x208", "--batches", "0"], ["--batches 0"])
         self.assert_refused(["verify", "--shape", "64x208", "--micro-batches", "0"], ["--micro-batches 0"])
         self.assert_refused(["verify", "--timeout", "5"], ["--timeout", "mpi"])
-        self.assert_refused(["bench", "--transport", "nccl", "--engine", "cuda"], ["bench", "nccl"])
+        self.assert_refused(["bench", "--transport", "nccl"], ["--transport nccl", "--engine cpu", "--engine cuda"])
+        self.assert_refused(["bench", "--transport", "nccl", "--engine", "cuda", "--serve"], ["--serve", "--transport"])
         self.assert_refused(["bench", "--transport", "mpi", "--engine", "cuda"], ["bench", "mpi", "cuda"])
         self.assert_refused(["bench", "--transport", "mpi", "--explain"], ["--explain", "--transport"])
         for verb in [["verify"], ["run", "--checkpoint", "x", "--layer", "0", "--input", "x", "--output", "y"]]:

@@ -118,6 +118,11 @@ class Bench(CommandTest):
                 self.assertIsNone(row["baseline_us"])
                 self.assertGreater(row["exposed_us"]["min"], 0)
                 self.assertLessEqual(row["exposed_us"]["max"], row["ours_us"]["max"])
+            self.assertEqual(row["moved"] is None, row["layout"] == "tp1")
+            if (row["direction"], row["layout"], row["tokens"]) == ("forward", "tp2", 9):
+                # Nodes of y in one shot: bf16, as the contract stores them.
+                self.assertEqual(row["moved"]["collectives"], 1)
+                self.assertEqual(row["moved"]["sent"] % (9 * 64 * 2), 0)
 
     def test_refusals(self):
         for flags, words in [(["--layouts", "tp2,tp4"], ["tp4", "mpirun -np 4"]),

@@ -8,6 +8,7 @@ import command
 import mpirun
 from command import CommandTest, write
 
+BENCH = ["bench", "--engine", "cuda", "--shape", "65x320", "--tokens", "3,13", "--direction", "all", "--repeats", 2]
 VERIFY = ["verify", "--engine", "cuda", "--shape", "65x320", "--tokens", 13, "--no-reference"]
 STAND_IN = os.environ["SAMEBITS_NCCL_STAND_IN"]
 
@@ -19,13 +20,15 @@ class Missing(CommandTest):
         return {"LD_LIBRARY_PATH": self.folder}
 
     def assert_missing(self, words, **environment):
-        returned, out, lines = mpirun.run((2, [*VERIFY, "--transport", "nccl", "--json", self.path("report.json")]), **environment)
-        self.assertEqual((returned, out), (3, ""), lines)
-        self.assertTrue(lines)
-        for line in lines:
-            for word in words:
-                self.assertIn(word, line)
-        self.assertNotIn("report.json", os.listdir(self.folder))
+        for verb in [VERIFY, [*BENCH, "--layouts", "tp1,tp2"]]:
+            arguments = [*verb, "--transport", "nccl", "--json", self.path("report.json")]
+            returned, out, lines = mpirun.run((2, arguments), **environment)
+            self.assertEqual((returned, out), (3, ""), lines)
+            self.assertTrue(lines)
+            for line in lines:
+                for word in words:
+                    self.assertIn(word, line)
+            self.assertNotIn("report.json", os.listdir(self.folder))
 
     def test_no_library_that_can_be_loaded(self):
         for name in ["libnccl.so.2", "librccl.so.1"]:
@@ -73,13 +76,32 @@ class OnGpus(CommandTest):
         self.devices()
         self.across(4, "--transport", "mpi", "--layouts", "tp2,tp2+sp,tp4,tp2+cp2+sp")
 
-    def test_a_rank_a_gpu_over_nccl(self):
+    def processes_over_nccl(self):
         devices = self.devices()
         if not self.report("info")["transports"]["nccl"]:
             self.skipTest("no NCCL")
-        processes = min(devices, 8)
+        return min(devices, 8)
+
+    def test_a_rank_a_gpu_over_nccl(self):
+        processes = self.processes_over_nccl()
         report = self.across(processes, "--transport", "nccl", "--layouts", f"tp{processes},cp{processes}")
         self.assertEqual(report["environment"]["transport"], "nccl")
+
+    def test_times_of_layouts(self):
+        processes = self.processes_over_nccl()
+        layouts = ["tp1", *[f"tp{processes}", f"tp{processes}+sp", f"cp{processes}"][:3 * (processes > 1)]]
+        for overlap in ["auto", "off"]:
+            with self.subTest(overlap=overlap):
+                returned, out, lines = mpirun.run((processes, [*BENCH, "--transport", "nccl", "--layouts", ",".join(layouts),
+                                                               "--overlap", overlap, "--json", "-"]))
+                self.assertEqual((returned, lines), (0, []), out)
+                rows = json.loads(out)["rows"]
+                self.assertEqual([(row["direction"], row["layout"], row["tokens"]) for row in rows],
+                                 [(direction, layout, tokens) for direction in ["forward", "both"] for layout in layouts
+                                  for tokens in [3, 13]])
+                for row in rows:
+                    self.assertGreater(row["ours_us"]["min"], 0)
+                    self.assertEqual([row["exposed_us"] is None, row["moved"] is None], [row["layout"] == "tp1"] * 2)
 
 
 if __name__ == "__main__":

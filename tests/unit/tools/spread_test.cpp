@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "bench/bench_layout.hpp"
-
 namespace samebits::tools {
 namespace {
 
@@ -29,10 +27,6 @@ TEST(Spread, NinetyFivePercentDoNotExceedP95) {
   EXPECT_EQ(spread_of(samples).p95, 95);
   samples.resize(20);
   EXPECT_EQ(spread_of(samples).p95, 19);
-}
-
-TEST(Spread, ARunIsAsLongAsThatOfItsSlowestRank) {
-  EXPECT_EQ(slowest({{3, 1, 2}, {1, 4, 2}, {}}), (std::vector<double>{3, 4, 2}));
 }
 
 }  // namespace

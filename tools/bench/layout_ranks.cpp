@@ -1,0 +1,56 @@
+#include "bench/layout_ranks.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "block/layout_run.hpp"
+
+namespace samebits::tools {
+
+void on_ranks_of(const Layout& layout, const World& world, const std::function<void()>& body) {
+  std::optional<Error> refusal;
+  if (world.rank() < layout.ranks()) {
+    try {
+      body();
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::refused && error.code() != ErrorCode::invalid_argument) throw;
+      refusal = error;
+    }
+  }
+  try {
+    world.together([&] {
+      if (refusal) throw Error(*refusal);
+    });
+  } catch (const KnownToAll& refused) {
+    throw LayoutRefused(refused.code(), refused.what());
+  }
+}
+
+std::vector<double> slowest(const std::vector<std::vector<double>>& of_ranks) {
+  std::vector<double> times;
+  for (const std::vector<double>& rank : of_ranks) {
+    times.resize(std::max(times.size(), rank.size()));
+    for (std::size_t i = 0; i < rank.size(); ++i) times[i] = std::max(times[i], rank[i]);
+  }
+  return times;
+}
+
+std::vector<double> slowest_of_world(const World& world, const std::vector<double>& mine) {
+  const auto* const bytes = reinterpret_cast<const char*>(mine.data());
+  std::vector<std::vector<double>> of_ranks;
+  for (const std::string& text : world.gather({bytes, mine.size() * sizeof(double)})) {
+    of_ranks.emplace_back(text.size() / sizeof(double));
+    std::memcpy(of_ranks.back().data(), text.data(), text.size());
+  }
+  return slowest(of_ranks);
+}
+
+std::vector<double> difference(const std::vector<double>& all, const std::vector<double>& without) {
+  std::vector<double> times;
+  for (std::size_t i = 0; i < std::min(all.size(), without.size()); ++i) times.push_back(all[i] - without[i]);
+  return times;
+}
+
+}  // namespace samebits::tools

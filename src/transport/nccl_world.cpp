@@ -22,7 +22,8 @@ MemorySpace reachable(MemorySpace space) {
   throw Error(ErrorCode::environment,
               space == MemorySpace::cuda
                   ? "the nccl transport moves CUDA memory, and this build has no CUDA"
-                  : "this build cannot reach the memory that the nccl transport is to move");
+                  : "this build's transports do not reach HIP memory: build with -DSAMEBITS_HIP=ON "
+                    "-DSAMEBITS_CUDA=OFF");
 }
 
 }  // namespace

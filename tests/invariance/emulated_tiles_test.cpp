@@ -1,0 +1,74 @@
+// The hip engine's tile kernel, run on the host a workgroup at a time, in the place of an engine: against the
+// CPU engine, bit for bit. No AMD GPU takes part; what the hardware does is settled on one (docs/rocm.md).
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "support/block.hpp"
+#include "support/equality.hpp"
+
+namespace samebits::test {
+namespace {
+
+const std::vector<std::string> kContracts = {"gfx942-v1",
+                                             "bf16-tree-v1",
+                                             "f32-tree-v1",
+                                             "gfx942-v1,I=halve:4,T=block:16,node=bf16,lanes=bf16",
+                                             "gfx942-v1,H=max:16,I=block:32,lanes=bf16,swiglu=two",
+                                             "bf16-tree-v1,H=max:3,I=max:5,T=max:2"};
+
+void expect_as_the_cpu(BlockRun run, const BlockInputs& in, const std::string& context) {
+  run.emulated = false;
+  const BlockOutputs expected = run_block(run, in);
+  run.emulated = true;
+  expect_same_outputs(context + ": " + describe(run) + ": ", run_block(run, in), expected, in,
+                      run.f32_gradients);
+}
+
+TEST(EmulatedTiles, EveryContractAndKindOfValue) {
+  Random random(611);
+  for (const std::string& text : kContracts) {
+    for (const Values kind : kAllValues) {
+      BlockRun run;
+      run.contract = parse_contract(text);
+      run.placement = uniform(random, 0, 1) == 0 ? Placement{} : Placement{5, 0};
+      run.f32_gradients = uniform(random, 0, 1) == 1;
+      const Shape shape{uniform(random, 3, 90), uniform(random, 3, 90)};
+      expect_as_the_cpu(run, random_inputs(random, kind, shape, uniform(random, 1, 70)),
+                        fmt::format("{}, {}", text, name_of(kind)));
+    }
+  }
+}
+
+// Around the edges of tiles (128), chunks (32), fragments and groups (8, 16).
+TEST(EmulatedTiles, Edges) {
+  Random random(612);
+  const std::vector<std::pair<Shape, std::int64_t>> sizes = {{{128, 16}, 3},  {{129, 33}, 17}, {{40, 136}, 8},
+                                                             {{17, 130}, 33}, {{31, 64}, 129}, {{1, 1}, 1},
+                                                             {{65, 15}, 2}};
+  for (const auto& [shape, tokens] : sizes) {
+    for (const char* text : {"gfx942-v1", "bf16-tree-v1"}) {
+      BlockRun run;
+      run.contract = parse_contract(text);
+      run.placement = Placement{8, 0};
+      expect_as_the_cpu(run, random_inputs(random, Values::cancelling, shape, tokens), text);
+    }
+  }
+}
+
+TEST(EmulatedTiles, LayoutsExchangeTheSameCovers) {
+  Random random(613);
+  for (const char* text : {"gfx942-v1", "bf16-tree-v1"}) {
+    for (const Layout layout : {Layout{2, 1, true}, Layout{4, 1, false}, Layout{2, 2, true}}) {
+      BlockRun run;
+      run.contract = parse_contract(text);
+      run.layout = layout;
+      expect_as_the_cpu(run, random_inputs(random, Values::normal, {48, 144}, 37), text);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace samebits::test

@@ -54,7 +54,7 @@ std::shared_ptr<engine::Engine> engine_of(const BlockRun& run, int rank) {
   if (run.played)
     return played_device(run.threads, run.delay_seed + static_cast<std::uint64_t>(rank), run.delays);
   if (run.emulated) return emulated_tiles();
-  return run.engine == EngineKind::cuda ? cuda_engine() : make_cpu_engine({run.threads, run.isa});
+  return run.engine == EngineKind::cpu ? make_cpu_engine({run.threads, run.isa}) : device_engine(run.engine);
 }
 
 PlanOptions options_of(const BlockRun& run, const BlockInputs& in, std::shared_ptr<engine::Engine> engine,

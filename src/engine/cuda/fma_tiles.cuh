@@ -30,6 +30,14 @@ struct TilesMemory {
   uint4 pending[kBf16 && kSharedLevels > 0 ? kSharedLevels* kTilesShare / 8 * kTilesThreads : 1];
 };
 
+// Of the memory, what a launch asks for: where chunks under way and pending nodes are elsewhere, the
+// operands.
+template <bool kBf16>
+constexpr int tiles_shared_bytes() {
+  if constexpr (kStagesInShared || kSharedLevels > 0) return sizeof(TilesMemory<kBf16>);
+  return 2 * 2 * kTilesChunk * kTileSide * sizeof(float);
+}
+
 // Where a tile is. Bands of rows, columns within a band: blocks side by side share both operands in L2.
 struct TilePlace {
   int which, row, col;  // of the contractions; in tiles
@@ -152,8 +160,8 @@ __global__ void __launch_bounds__(kTilesThreads, kTilesResident)
 
 template <bool kLeftColumns, bool kRightColumns>
 void prepare_tiles_kernel() {
-  allow_shared_memory(tiles_kernel<kLeftColumns, kRightColumns, false>, sizeof(TilesMemory<false>));
-  allow_shared_memory(tiles_kernel<kLeftColumns, kRightColumns, true>, sizeof(TilesMemory<true>));
+  allow_shared_memory(tiles_kernel<kLeftColumns, kRightColumns, false>, tiles_shared_bytes<false>());
+  allow_shared_memory(tiles_kernel<kLeftColumns, kRightColumns, true>, tiles_shared_bytes<true>());
 }
 
 template <bool kLeftColumns, bool kRightColumns>
@@ -162,10 +170,10 @@ void launch_tiles(const TilesArguments& args, bool bf16, int blocks, const Leave
   LaunchShape shape{.blocks = blocks, .threads = kTilesThreads};
   const auto list = leaves.list<FmaLeafList>();
   if (bf16) {
-    shape.shared_bytes = sizeof(TilesMemory<true>);
+    shape.shared_bytes = tiles_shared_bytes<true>();
     launch(tiles_kernel<kLeftColumns, kRightColumns, true>, shape, stream, "tile contraction", args, list);
   } else {
-    shape.shared_bytes = sizeof(TilesMemory<false>);
+    shape.shared_bytes = tiles_shared_bytes<false>();
     launch(tiles_kernel<kLeftColumns, kRightColumns, false>, shape, stream, "tile contraction", args, list);
   }
 }

@@ -1,4 +1,4 @@
 // cuda_block.cpp of engine/cuda as HIP.
 #include "engine/hip/namespace.hpp"
 //
-#include "engine/cuda/cuda_block.cpp"
+#include "engine/cuda/cuda_block.cpp"  // NOLINT(bugprone-suspicious-include)

@@ -58,6 +58,18 @@ TEST(EmulatedTiles, Edges) {
   }
 }
 
+// A chain may end at -0, which one product of zeros more would make +0.
+TEST(EmulatedTiles, SignsOfZero) {
+  Random random(614);
+  for (const Shape shape : {Shape{1, 1}, Shape{2, 1}, Shape{3, 2}, Shape{1, 3}, Shape{5, 2}}) {
+    for (const char* text : {"gfx942-v1", "bf16-tree-v1", "f32-tree-v1"}) {
+      BlockRun run;
+      run.contract = parse_contract(text);
+      expect_as_the_cpu(run, random_inputs(random, Values::subnormal, shape, 33), text);
+    }
+  }
+}
+
 TEST(EmulatedTiles, LayoutsExchangeTheSameCovers) {
   Random random(613);
   for (const char* text : {"gfx942-v1", "bf16-tree-v1"}) {

@@ -62,14 +62,13 @@ elseif(SAMEBITS_HAS_HIP)
       COMMAND_ERROR_IS_FATAL ANY)
   endif()
 
-  find_program(SAMEBITS_HIP_LAUNCHER NAMES ${CMAKE_CXX_COMPILER_LAUNCHER} NO_CACHE)
   function(samebits_hip_sources target)
     foreach(source ${ARGN})
       set(object ${CMAKE_CURRENT_BINARY_DIR}/${source}.o)
       set(input ${CMAKE_CURRENT_SOURCE_DIR}/${source})
       add_custom_command(
         OUTPUT ${object}
-        COMMAND ${SAMEBITS_HIP_LAUNCHER} ${SAMEBITS_CLANG_HIP} -x hip --offload-arch=gfx942
+        COMMAND ${CMAKE_CXX_COMPILER_LAUNCHER} ${SAMEBITS_CLANG_HIP} -x hip --offload-arch=gfx942
                 --rocm-device-lib-path=${SAMEBITS_HIP_BITCODE} -std=c++20 -O3 -DNDEBUG -fPIC -fvisibility=hidden
                 ${SAMEBITS_HIP_FLAGS} -I${PROJECT_SOURCE_DIR}/src -I${PROJECT_SOURCE_DIR}/include -MD -MF ${object}.d -c ${input} -o
                 ${object}

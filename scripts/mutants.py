@@ -106,6 +106,7 @@ HIP_MUTANTS = {
     "hip: last group of a leaf dropped": (TILE_RUN, "step < (count + 15) / 16 * 2;", "step < count / 16 * 2;"),
     "hip: one k too many of an fma leaf": (THREAD, "if (k >= count) break;", "if (k >= count + 1) break;"),
     "hip: a lane rounded first": (THREAD, "numerics::add_lanes(lanes, gate, up)", "numerics::add_lanes(lanes == Precision::f32 ? Precision::bf16 : lanes, gate, up)"),
+    "hip: an open leaf begun anew": (TILE_RUN, "if (carried.resumes && i == 0) {", "if (carried.resumes && i < 0) {"),
     "hip: accumulators of f32 trees rounded": (TILE_RUN, "mine.round(args.bf16_nodes);", "mine.round(true);"),
 }
 HIP_TESTS = ["invariance/invariance_emulated_tiles"]

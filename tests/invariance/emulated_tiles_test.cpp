@@ -1,11 +1,14 @@
 // The hip engine's tile kernel, run on the host a workgroup at a time, in the place of an engine: against the
 // CPU engine, bit for bit. No AMD GPU takes part; what the hardware does is settled on one (docs/rocm.md).
+#include "support/emulated_tiles.hpp"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "engine/engine.hpp"
 #include "support/block.hpp"
 #include "support/equality.hpp"
 
@@ -67,6 +70,48 @@ TEST(EmulatedTiles, SignsOfZero) {
       run.contract = parse_contract(text);
       expect_as_the_cpu(run, random_inputs(random, Values::subnormal, shape, 33), text);
     }
+  }
+}
+
+// A weight gradient whose tokens arrive in two calls, the first of which ends inside a leaf: its accumulators
+// are left behind and taken up.
+TEST(EmulatedTiles, OpenLeavesGoOn) {
+  Random random(615);
+  constexpr std::int64_t kRows = 37, kCols = 141, kTokens = 100, kCut = 48;
+  for (const char* text : {"gfx942-v1", "bf16-tree-v1,T=block:64", "f32-tree-v1"}) {
+    const Contract contract = parse_contract(text);
+    const numerics::AxisTree tokens = numerics::axis_tree(contract, contract.tokens, kTokens);
+    engine::Problem problem;
+    problem.contract = contract;
+    problem.hidden = numerics::axis_tree(contract, contract.hidden, kCols);
+    problem.intermediate = numerics::axis_tree(contract, contract.intermediate, kRows);
+    problem.tokens = tokens;
+    problem.rank_tokens = kTokens;
+    problem.intermediate_held = kRows;
+    const auto left = random_tensor(random, Values::cancelling, kTokens * kRows);
+    const auto right = random_tensor(random, Values::cancelling, kTokens * kCols);
+    const auto root_of = [&](engine::Engine& engine, std::int64_t cut) {
+      std::vector<float> root(kRows * kCols), open(kRows * kCols);
+      const auto block = engine.prepare(problem);
+      const auto call = [&](std::int64_t begin, std::int64_t end) {
+        const Interval held{begin, end};
+        engine::DWeight stage;
+        stage.left = {left.data() + begin * kRows, DType::bf16, end - begin, kRows, kRows, 1, {}};
+        stage.right = {right.data() + begin * kCols, DType::bf16, end - begin, kCols, kCols, 1, {}};
+        stage.tokens = tokens;
+        stage.held = {&held, 1};
+        stage.sink.cover = {root.data(), 1, kCols, 0};
+        if (cut > 0) stage.open = {open.data(), kCols};
+        block->d_weight(stage, {});
+      };
+      if (cut > 0) call(0, cut);
+      call(cut, kTokens);
+      return root;
+    };
+    const auto cpu = make_cpu_engine({1, Isa::automatic});
+    const auto emulated = emulated_tiles();
+    const auto whole = root_of(*cpu, 0), cut = root_of(*emulated, kCut);
+    expect_same_bits(text, cut, whole, kRows, kCols);  // bf16 nodes: two in a float, in the first half
   }
 }
 

@@ -41,8 +41,12 @@ machine() {
 products() {
   python3 - "$samebits" "$work" "$1" <<'PYTHON'
 import json, subprocess, sys
-import torch
-from safetensors.torch import save_file
+try:
+    import torch
+    from safetensors.torch import save_file
+except ImportError as missing:
+    print(missing)
+    sys.exit(3)
 binary, work, contract = sys.argv[1:]
 if not torch.cuda.is_available():
     print("PyTorch sees no GPU")
@@ -63,12 +67,28 @@ for seed, (tokens, inner) in enumerate([(64, 256), (128, 1536), (512, 1536), (51
     done = subprocess.run([binary, "verify", "--engine", "cpu", "--contract", contract, "--checkpoint", work, "--layer", "0", "--recording",
                            f"{work}/recording.safetensors", "--layouts", "tp1", "--no-reference", "--json", "-"], capture_output=True, text=True)
     if done.returncode not in (0, 1):
-        sys.exit(done.stderr)
+        print(done.stderr)
+        sys.exit(4)
     differing = sum(json.loads(done.stdout)["recording"]["mismatch"].values())
     worst += differing
     print(f"{tokens} x {tokens} x {inner}: {differing} of {tokens * tokens} elements differ")
 sys.exit(1 if worst else 0)
 PYTHON
+}
+
+# A rank a GPU, up to eight. 1 only where verify has run and says so: mpirun has a 1 of its own.
+processes() {
+  local gpus code
+  gpus=$("$samebits" info | grep -c '^device ')
+  if [ "$gpus" -lt 2 ] || ! command -v mpirun; then
+    echo "mpirun and at least two GPUs are wanted; GPUs here: $gpus"
+    return 3
+  fi
+  mpirun --allow-run-as-root --oversubscribe -np $((gpus < 8 ? gpus : 8)) "$samebits" verify --engine hip --contract gfx942-v1 --transport nccl \
+    --json "$work/processes.json"
+  code=$?
+  [ "$code" -ne 1 ] || [ -s "$work/processes.json" ] || code=4
+  return "$code"
 }
 
 if step "build" builds; then
@@ -80,7 +100,7 @@ if step "build" builds; then
   step "eight layouts, f32-tree-v1, small" "$samebits" verify --engine hip --contract f32-tree-v1 --shape 1024x3072 --tokens 200
   step "published model of the matrix cores: gfx942-v1, small" "$samebits" verify --engine hip --contract gfx942-v1 --shape 520x1552 --tokens 200
   step "eight layouts, gfx942-v1, qwen3-8b" "$samebits" verify --engine hip --contract gfx942-v1
-  command -v mpirun >/dev/null && step "eight processes over RCCL" mpirun --allow-run-as-root -np 8 "$samebits" verify --engine hip --contract gfx942-v1 --transport nccl
+  step "a process a GPU, over RCCL" processes
   step "PyTorch's bf16 product is one gfx942 chain" products "gfx942-v1,I=halve:0"
   step "control: PyTorch's bf16 product is one sm90 chain" products "sm90-v1,I=halve:0"
 fi

@@ -31,6 +31,7 @@ struct TileMemory {
 };
 
 using FourBf16 = std::int16_t __attribute__((vector_size(8)));
+using FourBf16InMemory = std::int16_t __attribute__((vector_size(8), may_alias));  // there they are Bf16
 using FourFloats = float __attribute__((vector_size(16)));
 using FragmentSum = float __attribute__((vector_size(64)));  // of a lane: kFragmentValues
 
@@ -214,7 +215,7 @@ struct TileThread {
     return v / (kSide * kFragmentValues) * kFragmentValues + v % kFragmentValues;
   }
   [[gnu::always_inline]] SAMEBITS_HD static FourBf16 four(const Bf16* from) {
-    return *reinterpret_cast<const FourBf16*>(from);
+    return *reinterpret_cast<const FourBf16InMemory*>(from);
   }
   template <class Body>
   [[gnu::always_inline]] SAMEBITS_HD void for_each_pending(const float* level, int thread, const Body& body) {

@@ -5,7 +5,7 @@ include(GNUInstallDirs)
 
 # samebits_add_library(TARGET [STATIC|SHARED]): as BUILD_SHARED_LIBS says where no type is given.
 function(samebits_add_library target)
-  add_library(${target} ${ARGN} $<TARGET_OBJECTS:samebits_objects>)
+  add_library(${target} ${ARGN} $<TARGET_OBJECTS:samebits_objects> ${SAMEBITS_HIP_OBJECTS})
   target_include_directories(${target} INTERFACE $<BUILD_INTERFACE:${samebits_SOURCE_DIR}/include>)
   target_compile_features(${target} INTERFACE cxx_std_20)
   target_link_libraries(${target} PRIVATE ${SAMEBITS_DEPENDENCIES})

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Breaks the code on purpose, one change at a time, and shows what notices.
 
-usage: scripts/mutants.py [--only NAME] [--build DIR] [--schedules | --cuda | --prepare DIR | --prepared DIR]
+usage: scripts/mutants.py [--only NAME] [--build DIR] [--schedules | --hip | --cuda | --prepare DIR | --prepared DIR]
 Each mutant is a change that must break bits. The tree is copied to DIR/source (default build-mutants), changed, built, and
 the strict tests and `samebits verify` run on it. Prints a table: mutant, tests that fail, checks of `verify` that fail.
 Exit code 1 when a mutant survives the tests or verify.
 
 With --schedules: waits left out of what overlaps. One run of `verify` may be lucky, so that late exchanges alone are asked.
+With --hip: the tile kernel of the HIP engine, as the host emulates it; `verify` would want an AMD GPU and is not asked.
 The mutants of the CUDA engine run with --cuda, on a machine with a GPU. Where that machine cannot build, --prepare DIR builds
 them and keeps what runs, elsewhere, and --prepared DIR runs that.
 """
@@ -93,6 +94,22 @@ SCHEDULE_MUTANTS = {
         LANE, "    do_wait({put_}, compute);\n    joined_ = put_;", "    static_cast<void>(compute);\n    joined_ = put_;"),
 }
 SCHEDULE_TESTS = ["invariance/invariance_overlap"]
+# Of the HIP engine's tile kernel, as the host emulates it.
+LAYOUT, THREAD, TILE_RUN = "src/engine/hip/tile_layout.hpp", "src/engine/hip/tile_thread.hpp", "src/engine/hip/tile_run.hpp"
+HIP_MUTANTS = {
+    "hip: two lanes of a fragment swapped": (
+        LAYOUT, "fragment_line(int lane) { return lane % kFragment; }",
+        "fragment_line(int lane) { return (lane % kFragment == 6 || lane % kFragment == 7 ? lane ^ 1 : lane) % kFragment; }"),
+    "hip: two rows of a lane's results swapped": (
+        LAYOUT, "i / 4 * 8 + lane / kFragment * 4 + i % 4; }", "i / 4 * 8 + lane / kFragment * 4 + (i % 4 ^ 1); }"),
+    "hip: neighbours of a column operand swapped": (THREAD, "to[at.outer + i][at.k] =", "to[at.outer + (i ^ 1)][at.k] ="),
+    "hip: last group of a leaf dropped": (TILE_RUN, "step < (count + 15) / 16 * 2;", "step < count / 16 * 2;"),
+    "hip: one k too many of an fma leaf": (THREAD, "if (k >= count) break;", "if (k >= count + 1) break;"),
+    "hip: a lane rounded first": (THREAD, "numerics::add_lanes(lanes, gate, up)", "numerics::add_lanes(lanes == Precision::f32 ? Precision::bf16 : lanes, gate, up)"),
+    "hip: an open leaf begun anew": (TILE_RUN, "if (carried.resumes && i == 0) {", "if (carried.resumes && i < 0) {"),
+    "hip: accumulators of f32 trees rounded": (TILE_RUN, "mine.round(args.bf16_nodes);", "mine.round(true);"),
+}
+HIP_TESTS = ["invariance/invariance_emulated_tiles"]
 # Of the CUDA engine: what its kernels are told, and each family of kernels in turn.
 CUDA_MUTANTS = {
     "cuda: a merge too late": (
@@ -232,7 +249,7 @@ def build_mutant(name, edits, source, build, cuda, tests):
     copy_tree(source)
     if not all([change(source, *edit) for edit in edits]):
         return None
-    run(["cmake", "-S", str(source), "-B", str(build), "-G", "Ninja", "-DCMAKE_CXX_COMPILER_LAUNCHER=", f"-DSAMEBITS_CUDA={'ON' if cuda else 'OFF'}"])
+    run(["cmake", "-S", str(source), "-B", str(build), "-G", "Ninja", "-DCMAKE_CXX_COMPILER_LAUNCHER=", f"-DSAMEBITS_CUDA={'ON' if cuda else 'OFF'}", "-DSAMEBITS_HIP=OFF"])
     built = run(["cmake", "--build", str(build), "--target", "samebits", *[t.split("/")[-1] for t in tests]])
     if built.returncode != 0:
         sys.exit(f"{name} does not build:\n{built.stdout[-2000:]}")
@@ -252,7 +269,7 @@ def run_mutant(name, binaries, command, folder, cuda):
     return bool(tests) and code == 1
 
 
-def run_schedule_mutant(name, binaries):
+def run_tests_alone(name, binaries):
     tests = failing_tests(binaries, [], {"SAMEBITS_ROUNDS": "1000"})
     print(f"| {name} | {', '.join(tests) or 'NONE'} | not asked |", flush=True)
     return bool(tests)
@@ -278,6 +295,7 @@ def main():
     parser.add_argument("--build", default=str(ROOT / "build-mutants"))
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--schedules", action="store_true", help="the mutants of the schedules that overlap")
+    which.add_argument("--hip", action="store_true", help="the mutants of the HIP engine's tiles")
     which.add_argument("--cuda", action="store_true", help="the mutants of the CUDA engine")
     which.add_argument("--prepare", metavar="DIR", help="build those into DIR and run nothing")
     which.add_argument("--prepared", metavar="DIR", help="run what --prepare built")
@@ -292,6 +310,8 @@ def main():
     mutants, tests = MUTANTS, TESTS
     if args.schedules:
         mutants, tests = SCHEDULE_MUTANTS, SCHEDULE_TESTS
+    elif args.hip:
+        mutants, tests = HIP_MUTANTS, HIP_TESTS
     elif cuda:
         mutants, tests = CUDA_MUTANTS, [CUDA_TEST]
     for name, edit in mutants.items():
@@ -309,8 +329,8 @@ def main():
             binaries, command = built
         if args.prepare:
             keep(pathlib.Path(args.prepare) / slug(name), binaries, command)
-        elif args.schedules:
-            if not run_schedule_mutant(name, binaries):
+        elif args.schedules or args.hip:
+            if not run_tests_alone(name, binaries):
                 survived.append(name)
         elif not run_mutant(name, binaries, command, folder, cuda):
             survived.append(name)

@@ -17,5 +17,15 @@ need_packages() {
   fi
 }
 
+# Whether apt knows all of these, so that need_packages could install them.
+has_packages() {
+  local package
+  for package in "$@"; do
+    apt-cache show "$package" 2>/dev/null | grep -q '^Package:' || return 1
+  done
+}
+
+# What compiles and links the HIP engine for gfx942 without ROCm: Debian 12 has all of it.
+hip_packages=(clang-19 clang-tools-19 lld-19 libamdhip64-dev rocm-device-libs)
 build_packages=(g++ cmake ninja-build libfmt-dev nlohmann-json3-dev libcli11-dev libxxhash-dev libopenblas0-pthread)
 test_packages=(ccache openmpi-bin libopenmpi-dev libgtest-dev libmpfr-dev libgmp-dev clang-14 libclang-rt-14-dev clang-format-14 clang-tidy-14 python3 python3-dev python3-venv)

@@ -6,10 +6,12 @@ cd "$(dirname "$0")/.."
 . scripts/packages.sh
 
 need_packages "${build_packages[@]}" "${test_packages[@]}"
+# The HIP engine, wherever its compiler can be had.
+if has_packages "${hip_packages[@]}"; then need_packages "${hip_packages[@]}"; fi
 step() { printf '\n== %s\n' "$*"; }
 
 step "format"
-git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh' | xargs clang-format-14 --dry-run -Werror
+git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh' '*.hip' | xargs clang-format-14 --dry-run -Werror
 
 # The wheel is made of the library's sources a second time: ccache knows the objects from the first.
 if command -v ccache >/dev/null; then

@@ -9,17 +9,17 @@ namespace samebits::transport {
 void check_cuda(cudaError_t code, const char* tried) {
   if (code == cudaSuccess) return;
   static_cast<void>(cudaGetLastError());  // not left for whoever asks next
-  throw Error(
-      code == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::environment,
-      fmt::format("{}: CUDA answers {} ({})", tried, cudaGetErrorName(code), cudaGetErrorString(code)));
+  throw Error(code == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::environment,
+              fmt::format("{}: {} answers {} ({})", tried, kRuntimeName, cudaGetErrorName(code),
+                          cudaGetErrorString(code)));
 }
 
 int device_of(const void* address) {
-  cudaPointerAttributes attributes{};
-  check_cuda(cudaPointerGetAttributes(&attributes, address), "asking where an address lies");
-  if (attributes.type != cudaMemoryTypeDevice && attributes.type != cudaMemoryTypeManaged)
+  AddressPlace place;
+  check_cuda(place_of(address, place), "asking where an address lies");
+  if (!place.device && !place.managed)
     throw Error(ErrorCode::invalid_argument, "a collective over device memory was given a host address");
-  return attributes.device;
+  return place.index;
 }
 
 DeviceScope::DeviceScope(int device) {

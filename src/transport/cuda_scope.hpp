@@ -1,13 +1,13 @@
-// CUDA's answers as samebits::Error, and which device is current. Included where a build has CUDA.
+// The runtime's answers as samebits::Error, and which device is current. Included where a build has CUDA or
+// HIP.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include "samebits/memory.hpp"
+#include "transport/gpu_runtime.hpp"
 
 namespace samebits::transport {
 
-// Throws Error(environment), or Error(out_of_memory), naming what was tried and what CUDA answered.
+// Throws Error(environment), or Error(out_of_memory), naming what was tried and what the runtime answered.
 void check_cuda(cudaError_t code, const char* tried);
 
 inline cudaStream_t stream_of(Queue queue) { return static_cast<cudaStream_t>(queue.handle); }

@@ -1,4 +1,4 @@
-// A build with CUDA: host memory, and device memory on the caller's streams.
+// A build with CUDA or HIP: host memory, and device memory on the caller's streams.
 #include <cstring>
 #include <vector>
 
@@ -53,7 +53,7 @@ class CudaLink final : public HostLink {
 
 }  // namespace
 
-bool can_reach(MemorySpace space) { return space == MemorySpace::host || space == MemorySpace::cuda; }
+bool can_reach(MemorySpace space) { return space == MemorySpace::host || space == kMemorySpace; }
 
 void copy(void* to, const void* from, std::size_t bytes, MemorySpace space, Queue queue) {
   if (space == MemorySpace::host) {
@@ -71,7 +71,7 @@ void wait_for(const void* address, MemorySpace space, Queue queue) {
 }
 
 std::unique_ptr<HostLink> make_host_link(MemorySpace space, std::size_t marks) {
-  return space == MemorySpace::cuda ? std::make_unique<CudaLink>(marks) : nullptr;
+  return space == kMemorySpace ? std::make_unique<CudaLink>(marks) : nullptr;
 }
 
 }  // namespace samebits::transport

@@ -1,4 +1,4 @@
-// A build with CUDA: device memory, and host memory, which tests use.
+// A build with CUDA or HIP: device memory, and host memory, which tests use.
 #include <cstring>
 #include <new>
 

@@ -19,10 +19,12 @@ constexpr auto kPatience = 500ms;  // for calls that are about to return
 
 MemorySpace reachable(MemorySpace space) {
   if (can_reach(space)) return space;
-  throw Error(ErrorCode::environment,
-              space == MemorySpace::cuda
-                  ? "the nccl transport moves CUDA memory, and this build has no CUDA"
-                  : "this build cannot reach the memory that the nccl transport is to move");
+  throw Error(
+      ErrorCode::environment,
+      space == MemorySpace::cuda
+          ? "the nccl transport moves CUDA memory, and this build has no CUDA"
+          : "this build cannot reach the memory that the nccl transport is to move (HIP's: build with "
+            "-DSAMEBITS_HIP=ON -DSAMEBITS_CUDA=OFF)");
 }
 
 }  // namespace

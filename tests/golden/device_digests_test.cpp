@@ -27,7 +27,7 @@ INSTANTIATE_TEST_SUITE_P(, DeviceDigests, every_engine(), engine_name);
 
 TEST_P(DeviceDigests, EveryEngineReproducesTheRecording) {
   const std::shared_ptr<engine::Engine> made =
-      engine() == EngineKind::cuda ? cuda_engine() : make_cpu_engine();
+      engine() == EngineKind::cpu ? make_cpu_engine() : device_engine(engine());
   for (std::size_t c = 0; c < recording_.cases.size(); ++c) {
     const std::vector<TensorDigest> got = digests_of(made, recording_.cases[c]);
     const std::string what = name_of(recording_.cases[c]) + ", recorded on\n" + recording_.made_on;

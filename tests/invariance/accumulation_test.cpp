@@ -83,7 +83,7 @@ void play_rank(const Accumulated& plan_of, const BlockInputs& in, const BlockOut
   const BlockRun& run = plan_of.run;
   const std::int64_t hidden = in.shape.hidden, intermediate = in.shape.intermediate;
   const auto engine =
-      run.engine == EngineKind::cuda ? cuda_engine() : make_cpu_engine({run.threads, run.isa});
+      run.engine == EngineKind::cpu ? make_cpu_engine({run.threads, run.isa}) : device_engine(run.engine);
   const engine::OwnedQueue own_queue = engine->make_queue();
   const Queue queue{own_queue.get()};
   PlanOptions options;
@@ -368,7 +368,8 @@ TEST_P(Accumulation, PaddingCountsForNothing) {
     const BlockOutputs expected = run_block(run, in);
     for (const int cp : {1, 2, 3}) {
       run_local(cp, [&](int rank, std::shared_ptr<Transport> transport) {
-        const auto made = engine() == EngineKind::cuda ? cuda_engine() : make_cpu_engine({1, Isa::automatic});
+        const auto made =
+            engine() == EngineKind::cpu ? make_cpu_engine({1, Isa::automatic}) : device_engine(engine());
         const engine::OwnedQueue own_queue = made->make_queue();
         const Queue queue{own_queue.get()};
         PlanOptions options;

@@ -10,6 +10,7 @@
 
 #include "support/callback_world.hpp"
 #include "support/delays.hpp"
+#include "support/emulated_tiles.hpp"
 #include "support/equality.hpp"
 #include "support/played_device.hpp"
 #include "support/rank_rows.hpp"
@@ -52,7 +53,8 @@ std::vector<bool> flags(std::size_t count) { return std::vector<bool>(count, fal
 std::shared_ptr<engine::Engine> engine_of(const BlockRun& run, int rank) {
   if (run.played)
     return played_device(run.threads, run.delay_seed + static_cast<std::uint64_t>(rank), run.delays);
-  return run.engine == EngineKind::cuda ? cuda_engine() : make_cpu_engine({run.threads, run.isa});
+  if (run.emulated) return emulated_tiles();
+  return run.engine == EngineKind::cpu ? make_cpu_engine({run.threads, run.isa}) : device_engine(run.engine);
 }
 
 PlanOptions options_of(const BlockRun& run, const BlockInputs& in, std::shared_ptr<engine::Engine> engine,

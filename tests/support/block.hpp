@@ -46,6 +46,7 @@ struct BlockRun {
   bool callbacks = false;  // over the callback transport
   bool concurrent = true;  // which then lets its exchanges run beside the computing
   bool played = false;     // on a played device, in the CPU engine's place: tests/support/played_device.hpp
+  bool emulated = false;   // on the hip engine's tiles as the host emulates them: emulated_tiles.hpp
   int delays = 0;          // most microseconds before and after an exchange
   std::uint64_t delay_seed = 0;
   Placement placement{};  // of every operand and result

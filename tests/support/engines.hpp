@@ -11,8 +11,10 @@
 
 namespace samebits::test {
 
-enum class EngineKind { cpu, cuda };
-inline const char* name_of(EngineKind kind) { return kind == EngineKind::cpu ? "cpu" : "cuda"; }
+enum class EngineKind { cpu, cuda, hip };
+inline const char* name_of(EngineKind kind) {
+  return kind == EngineKind::cpu ? "cpu" : kind == EngineKind::cuda ? "cuda" : "hip";
+}
 
 // Why no CUDA device can be used; empty when one can.
 const std::string& cuda_problem();
@@ -20,16 +22,30 @@ const std::string& cuda_problem();
 // The engine on the first Hopper GPU; one for the process, as a program would hold it.
 std::shared_ptr<engine::Engine> cuda_engine();
 
+// The same of HIP, on the first MI300.
+const std::string& hip_problem();
+std::shared_ptr<engine::Engine> hip_engine();
+
+// Of cuda or hip.
+std::shared_ptr<engine::Engine> device_engine(EngineKind kind);
+
 // Whether the engine has the contract's leaf; where it has not, it refuses.
 bool runs(EngineKind kind, const Contract& contract);
 
-// SAMEBITS_REQUIRE_CUDA: a check of a GPU must not pass for want of one.
+// SAMEBITS_REQUIRE_CUDA, SAMEBITS_REQUIRE_HIP: a check of a GPU must not pass for want of one.
 bool cuda_is_required();
+bool hip_is_required();
 
 // Ends a SetUp where this machine lacks the engine.
 #define SAMEBITS_SKIP_WITHOUT(kind)                                                    \
   do {                                                                                 \
-    if ((kind) == EngineKind::cpu || cuda_problem().empty()) break;                    \
+    if ((kind) == EngineKind::cpu) break;                                              \
+    if ((kind) == EngineKind::hip) {                                                   \
+      if (hip_problem().empty()) break;                                                \
+      if (hip_is_required()) FAIL() << "a HIP device is required: " << hip_problem();  \
+      GTEST_SKIP() << "no usable HIP device: " << hip_problem();                       \
+    }                                                                                  \
+    if (cuda_problem().empty()) break;                                                 \
     if (cuda_is_required()) FAIL() << "a CUDA device is required: " << cuda_problem(); \
     GTEST_SKIP() << "no usable CUDA device: " << cuda_problem();                       \
   } while (false)
@@ -47,7 +63,7 @@ class OnCuda : public testing::Test {
   void SetUp() override { SAMEBITS_SKIP_WITHOUT(EngineKind::cuda); }
 };
 
-inline auto every_engine() { return testing::Values(EngineKind::cpu, EngineKind::cuda); }
+inline auto every_engine() { return testing::Values(EngineKind::cpu, EngineKind::cuda, EngineKind::hip); }
 inline std::string engine_name(const testing::TestParamInfo<EngineKind>& info) { return name_of(info.param); }
 
 }  // namespace samebits::test

@@ -22,19 +22,25 @@ Value choose(const std::string& word, std::initializer_list<std::pair<const char
   fail_usage("unknown word '" + word + "'");  // CLI11 has checked: only a forgotten entry comes here
 }
 
+std::string engines_here() {
+  return fmt::format("cpu{}{}", cuda_status().built ? ", cuda" : "", hip_status().built ? ", hip" : "");
+}
+
 // The one asked for, or the machine's devices in turn.
-CudaDevice usable_cuda_device(const std::optional<int>& index, int turn) {
-  const CudaStatus status = cuda_status();
-  if (!status.built) fail_environment("--engine cuda: this build has no cuda engine; engines here: cpu");
+GpuDevice usable_device(const std::string& engine, const GpuStatus& status, const std::optional<int>& index,
+                        int turn) {
+  if (!status.built)
+    fail_environment(
+        fmt::format("--engine {0}: this build has no {0} engine; engines here: {1}", engine, engines_here()));
   if (!status.problem.empty())
     fail_environment(
-        fmt::format("--engine cuda: {} on this machine; --engine cpu runs anywhere", status.problem));
+        fmt::format("--engine {}: {} on this machine; --engine cpu runs anywhere", engine, status.problem));
   if (!index) return status.devices[static_cast<std::size_t>(turn) % status.devices.size()];
-  for (const CudaDevice& device : status.devices) {
+  for (const GpuDevice& device : status.devices) {
     if (device.index == *index) return device;
   }
-  fail_environment(fmt::format("--engine cuda --device {}: this machine has {} CUDA device{}, counted from 0",
-                               *index, status.devices.size(), status.devices.size() == 1 ? "" : "s"));
+  fail_environment(fmt::format("--engine {} --device {}: this machine has {} such device{}, counted from 0",
+                               engine, *index, status.devices.size(), status.devices.size() == 1 ? "" : "s"));
 }
 
 }  // namespace
@@ -53,9 +59,10 @@ void ComputeFlags::add_to(CLI::App& verb) {
       ->capture_default_str()
       ->group(group);
   word("--engine", engine, {"cpu", "cuda", "hip"}, "what makes the nodes");
-  verb.add_option("--device", device,
-                  "of the cuda engine, as CUDA counts (0; where ranks are processes, those of a machine take "
-                  "its devices in turn)")
+  verb.add_option(
+          "--device", device,
+          "of the cuda or hip engine, as its runtime counts (0; where ranks are processes, those of a "
+          "machine take its devices in turn)")
       ->check(CLI::NonNegativeNumber)
       ->group(group);
   word("--transport", transport, {"local", "mpi", "nccl"},
@@ -117,12 +124,13 @@ Compute::Compute(const ComputeFlags& flags, std::shared_ptr<const World> on)
     if (const NcclStatus status = nccl_status(); !status.found)
       fail_environment(fmt::format("--transport nccl: {}", status.problem));
   }
+  const int turn = has_processes() ? world->rank_here() : 0;
   if (engine == "cuda") {
-    device = usable_cuda_device(flags.device, has_processes() ? world->rank_here() : 0);
+    device = usable_device(engine, cuda_status(), flags.device, turn);
     device_engine = make_cuda_engine({.device = device->index});
-  } else if (engine != "cpu") {
-    fail_environment(fmt::format("--engine {0}: this build has no {0} engine; engines here: cpu{1}", engine,
-                                 cuda_status().built ? ", cuda" : ""));
+  } else if (engine == "hip") {
+    device = usable_device(engine, hip_status(), flags.device, turn);
+    device_engine = make_hip_engine({.device = device->index});
   }
   isa = choose<Isa>(
       flags.isa,
@@ -145,8 +153,9 @@ Compute::Compute(const ComputeFlags& flags, std::shared_ptr<const World> on)
 
 void Compute::join() {
   if (transport != "nccl") return;
-  samebits::transport::nccl::make_current(device->index, MemorySpace::cuda);
   NcclOptions options;
+  options.space = device_engine->device().space;
+  samebits::transport::nccl::make_current(device->index, options.space);
   options.bootstrap = world->transport();
   if (flags_.timeout) options.timeout_seconds = *flags_.timeout;
   nccl = nccl_transport(options);

@@ -50,7 +50,7 @@ struct Compute {
   CoverExchange exchange = CoverExchange::automatic;
   Overlap overlap = Overlap::automatic;
   std::string engine, transport, isa_name;        // as reports show them; isa_name is the cpu engine's
-  std::optional<CudaDevice> device;               // of the cuda engine
+  std::optional<GpuDevice> device;                // of the cuda or hip engine
   std::shared_ptr<engine::Engine> device_engine;  // for all ranks; null: the cpu engine, one a rank
   std::shared_ptr<const World> world;             // of one process where ranks are threads
   std::shared_ptr<Transport> nccl;                // between the processes of the world; null: not wanted

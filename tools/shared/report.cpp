@@ -57,11 +57,12 @@ Json contract_json(const Contract& contract) {
           {"fingerprint", fingerprint(contract)}};
 }
 
-Json device_json(const CudaDevice& device) {
-  return {{"engine", "cuda"},
+Json device_json(const std::string& engine, const GpuDevice& device) {
+  return {{"engine", engine},
           {"index", device.index},
           {"name", device.name},
           {"compute_capability", std::to_string(device.major) + "." + std::to_string(device.minor)},
+          {"kind", device.kind},
           {"memory_bytes", device.memory_bytes}};
 }
 
@@ -87,8 +88,8 @@ Json environment_json(const Compute& compute) {
   environment["threads"] = compute.threads;
   environment["device"] = nullptr;
   if (compute.device) {
-    environment["device"] = device_json(*compute.device);
-    const CudaStatus status = cuda_status();
+    environment["device"] = device_json(compute.engine, *compute.device);
+    const GpuStatus status = compute.engine == "hip" ? hip_status() : cuda_status();
     environment["device"]["driver"] = status.driver;
     environment["device"]["runtime"] = status.runtime;
   }

@@ -35,7 +35,7 @@ Json report_head(const std::string& command);
 Json contract_json(const Contract& contract);
 Json environment_json();                        // os, compiler, cpu, time, command line
 Json environment_json(const Compute& compute);  // and engine, transport, mpi, isa, threads, device
-Json device_json(const CudaDevice& device);
+Json device_json(const std::string& engine, const GpuDevice& device);
 void add_peak_memory(Json& environment);
 
 }  // namespace samebits::tools

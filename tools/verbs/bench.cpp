@@ -171,6 +171,8 @@ void time_host(const Flags& flags, const Compute& compute, const Plans& plans, c
 // The block on a device, in turn with its vendor's library.
 void time_device(const Flags& flags, const Compute& compute, const Plans& plans, const BlockCase& block,
                  BenchResult& result, Progress& progress) {
+  if (compute.engine != "cuda")
+    fail_environment(fmt::format("--engine {}: bench times the cuda and cpu engines", compute.engine));
   progress.step("ceiling");
   const bool both = plans.directions.back() == Direction::both;
   const auto bench = make_cuda_bench(compute, block, {.both = both, .baseline = !flags.no_baseline});

@@ -58,31 +58,30 @@ std::string joined(const std::vector<std::string>& words) {
 }
 
 // "built, runtime 13.0, driver 13.0", and why it cannot be used.
-std::string cuda_text(const CudaStatus& cuda) {
-  if (!cuda.built) return "not built";
-  return fmt::format("built, runtime {}, driver {}{}", cuda.runtime,
-                     cuda.driver.empty() ? "none" : cuda.driver,
-                     cuda.problem.empty() ? "" : ": " + cuda.problem);
+std::string gpu_text(const GpuStatus& gpu) {
+  if (!gpu.built) return "not built";
+  return fmt::format("built, runtime {}, driver {}{}", gpu.runtime.empty() ? "unknown" : gpu.runtime,
+                     gpu.driver.empty() ? "none" : gpu.driver, gpu.problem.empty() ? "" : ": " + gpu.problem);
 }
 
-std::string nccl_text(const NcclStatus& nccl, const CudaStatus& cuda) {
+std::string nccl_text(const NcclStatus& nccl, bool gpus) {
   if (!nccl.found) return nccl.problem;
   return fmt::format("{}, version {}{}", nccl.library, nccl.version,
-                     cuda.built ? "" : "; not built: it moves CUDA memory");
+                     gpus ? "" : "; not built: it moves memory of GPUs");
 }
 
-Json cuda_json(const CudaStatus& cuda) {
-  if (!cuda.built) return nullptr;
+Json gpu_json(const GpuStatus& gpu) {
+  if (!gpu.built) return nullptr;
   const auto or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
-  return {{"runtime", or_null(cuda.runtime)},
-          {"driver", or_null(cuda.driver)},
-          {"problem", or_null(cuda.problem)}};
+  return {
+      {"runtime", or_null(gpu.runtime)}, {"driver", or_null(gpu.driver)}, {"problem", or_null(gpu.problem)}};
 }
 
 int run_info(const std::string& json_path) {
   ReportFile report_file(json_path);
   const std::vector<std::string> isas = cpu_isas();
-  const CudaStatus cuda = cuda_status();
+  const GpuStatus cuda = cuda_status(), hip = hip_status();
+  const bool gpus = cuda.built || hip.built;
   const MpiStatus mpi = mpi_status();
   const NcclStatus nccl = nccl_status();
   const Json found = libraries();
@@ -92,18 +91,19 @@ int run_info(const std::string& json_path) {
     table.add({"system", os_name()});
     table.add({"processor", fmt::format("{}, {} threads", cpu_model(), available_threads())});
     table.add({"engine cpu", fmt::format("{} (best: {})", joined(isas), best_isa_name())});
-    table.add({"engine cuda", cuda_text(cuda)});
-    for (const CudaDevice& device : cuda.devices) {
-      table.add({fmt::format("device {}", device.index),
-                 fmt::format("{}, compute capability {}.{}, {:.1f} GiB", device.name, device.major,
-                             device.minor, static_cast<double>(device.memory_bytes) / (1 << 30))});
+    for (const auto& [engine, gpu] : {std::pair{"cuda", &cuda}, {"hip", &hip}}) {
+      table.add({fmt::format("engine {}", engine), gpu_text(*gpu)});
+      for (const GpuDevice& device : gpu->devices) {
+        table.add({fmt::format("device {}", device.index),
+                   fmt::format("{}, {}, {:.1f} GiB", device.name, device.kind,
+                               static_cast<double>(device.memory_bytes) / (1 << 30))});
+      }
     }
-    table.add({"engine hip", "not built"});
     table.add({"transport local", "built: ranks are threads of one process"});
     table.add({"transport callbacks", "built: for host programs (C++)"});
     table.add({"transport mpi", mpi.built ? fmt::format("built: {}, a process a rank", mpi.library)
                                           : std::string("not built")});
-    table.add({"transport nccl", nccl_text(nccl, cuda)});
+    table.add({"transport nccl", nccl_text(nccl, gpus)});
     for (const auto& [name, value] : found.items()) {
       if (value.is_string()) table.add({name, value.get<std::string>()});
     }
@@ -118,11 +118,12 @@ int run_info(const std::string& json_path) {
   report["environment"] = environment_json();
   report["environment"]["threads"] = available_threads();
   report["engines"] = {
-      {"cpu", {{"isa", isas}, {"best", best_isa_name()}}}, {"cuda", cuda_json(cuda)}, {"hip", nullptr}};
+      {"cpu", {{"isa", isas}, {"best", best_isa_name()}}}, {"cuda", gpu_json(cuda)}, {"hip", gpu_json(hip)}};
   report["devices"] = Json::array();
-  for (const CudaDevice& device : cuda.devices) report["devices"].push_back(device_json(device));
+  for (const GpuDevice& device : cuda.devices) report["devices"].push_back(device_json("cuda", device));
+  for (const GpuDevice& device : hip.devices) report["devices"].push_back(device_json("hip", device));
   report["transports"] = {
-      {"local", true}, {"callbacks", true}, {"mpi", mpi.built}, {"nccl", nccl.found && cuda.built}};
+      {"local", true}, {"callbacks", true}, {"mpi", mpi.built}, {"nccl", nccl.found && gpus}};
   report["libraries"] = found;
   report["libraries"]["mpi"] = mpi.built ? Json(mpi.library) : Json(nullptr);
   report["libraries"]["nccl"] = nccl.found ? Json(nccl.version) : Json(nullptr);

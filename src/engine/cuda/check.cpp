@@ -6,14 +6,14 @@
 
 #include "samebits/error.hpp"
 
-namespace samebits::engine::cuda {
+namespace samebits::engine::SAMEBITS_GPU {
 
 void check(cudaError_t code, const char* tried) {
   if (code == cudaSuccess) return;
   static_cast<void>(cudaGetLastError());  // not left for whoever asks next
-  throw Error(
-      code == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::environment,
-      fmt::format("{}: CUDA answers {} ({})", tried, cudaGetErrorName(code), cudaGetErrorString(code)));
+  throw Error(code == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::environment,
+              fmt::format("{}: {} answers {} ({})", tried, kRuntimeName, cudaGetErrorName(code),
+                          cudaGetErrorString(code)));
 }
 
 void check_launch(const char* kernel) { check(cudaGetLastError(), kernel); }
@@ -39,8 +39,8 @@ void* allocate_device(int device, std::size_t bytes) {
     std::size_t free = 0, total = 0;
     check(cudaMemGetInfo(&free, &total), "asking for free device memory");
     throw Error(ErrorCode::out_of_memory,
-                fmt::format("no {} bytes of memory on CUDA device {}: {} of {} are free", bytes, device, free,
-                            total));
+                fmt::format("no {} bytes of memory on {} device {}: {} of {} are free", bytes, kRuntimeName,
+                            device, free, total));
   }
   check(code, "allocating device memory");
   return data;
@@ -62,4 +62,4 @@ DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
   return *this;
 }
 
-}  // namespace samebits::engine::cuda
+}  // namespace samebits::engine::SAMEBITS_GPU

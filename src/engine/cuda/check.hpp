@@ -1,11 +1,11 @@
 // CUDA results as samebits::Error, and the device as a scope.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include <cstddef>
 
-namespace samebits::engine::cuda {
+#include "engine/cuda/runtime.hpp"
+
+namespace samebits::engine::SAMEBITS_GPU {
 
 // Throws Error(environment), or Error(out_of_memory), naming what was tried and what CUDA answered.
 void check(cudaError_t code, const char* tried);
@@ -49,4 +49,4 @@ class DeviceBuffer {
 
 void* allocate_device(int device, std::size_t bytes);
 
-}  // namespace samebits::engine::cuda
+}  // namespace samebits::engine::SAMEBITS_GPU

@@ -1,37 +1,28 @@
 #include "engine/cuda/cuda_block.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "engine/cuda/elementwise.hpp"
 #include "engine/cuda/plain.hpp"
-#include "engine/cuda/tensor_map.hpp"
+#include "numerics/contract_text.hpp"
 #include "samebits/error.hpp"
 
-namespace samebits::engine::cuda {
+namespace samebits::engine::SAMEBITS_GPU {
 namespace {
 
 constexpr std::int64_t kDxTokens = 256;  // of one step of an unfused d_hidden
 
-const std::uint16_t* bf16_data(const ConstView& view) { return static_cast<const std::uint16_t*>(view.data); }
 cudaStream_t stream_of(Queue queue) { return static_cast<cudaStream_t>(queue.handle); }
 
 }  // namespace
 
-Operand by_rows(const ConstView& view) {
-  return {bf16_data(view), view.rows, view.row_stride, view.col_stride};
-}
-Operand by_cols(const ConstView& view) {
-  return {bf16_data(view), view.cols, view.col_stride, view.row_stride};
-}
-Target target_of_view(const View& view) {
-  return {view.data, view.dtype == DType::f32, view.row_stride, view.col_stride, 0};
-}
-
 CudaBlock::CudaBlock(const Problem& problem, std::shared_ptr<const CudaDeviceState> device)
     : problem_(problem), device_(std::move(device)) {
-  if (problem.contract.leaf != Leaf::fma && problem.contract.leaf != Leaf::sm90) {
-    throw Error(ErrorCode::refused,
-                "the cuda engine runs contracts whose leaf is fma or sm90; gfx942 runs on the cpu engine");
+  if (problem.contract.leaf != Leaf::fma && problem.contract.leaf != kMatrixLeaf) {
+    throw Error(ErrorCode::refused, fmt::format("the {} engine runs contracts whose leaf is fma or {}; {}",
+                                                kEngineName, numerics::to_text(kMatrixLeaf), kOtherLeaf));
   }
   for (const numerics::AxisTree* tree : {&problem.hidden, &problem.intermediate, &problem.tokens}) {
     if (tree == &problem.tokens && !problem.backward) continue;  // forward contracts over no tokens
@@ -39,14 +30,16 @@ CudaBlock::CudaBlock(const Problem& problem, std::shared_ptr<const CudaDeviceSta
     levels_ = std::max(levels_, leaves_.levels());
   }
   levels_ += 1;  // halves round to granules: a shorter axis may be one level deeper
-  const int slots = plain_slots(device_->multiprocessors());
-  pending_memory_ =
-      DeviceBuffer(device_->index(), sizeof(float) * static_cast<std::size_t>(slots) *
-                                         static_cast<std::size_t>(levels_) * kPlainTile * kPlainTile);
+  if (problem.contract.leaf == Leaf::fma || !kMatrixServesAll) {
+    const int slots = plain_slots(device_->multiprocessors());
+    pending_memory_ =
+        DeviceBuffer(device_->index(), sizeof(float) * static_cast<std::size_t>(slots) *
+                                           static_cast<std::size_t>(levels_) * kPlainTile * kPlainTile);
+  }
   if (problem.contract.leaf == Leaf::fma) {
     fma_.emplace(problem, device_->index(), device_->multiprocessors(), levels_);
   } else {
-    sm90_.emplace(problem, *device_, levels_);
+    matrix_.emplace(problem, *device_, levels_);
     next_leaves_.reserve(problem.intermediate);
   }
   if (problem.backward) {
@@ -76,7 +69,7 @@ void CudaBlock::contract(const Operand& left, const Operand& right, std::int64_t
   Contraction problem = contraction(left, right, k, target);
   problem.carried = {open.data, open.row_stride, leaves_.resumes(), leaves_.stays_open()};
   if (fma_ && fma_->contract(problem, stream)) return;
-  if (sm90_ && sm90_->contract(problem, stream)) return;
+  if (matrix_ && matrix_->contract(problem, stream)) return;
   contract_plain(problem, {pending_memory_.as<float>(), plain_slots(device_->multiprocessors()), levels_},
                  stream);
 }
@@ -93,7 +86,7 @@ void CudaBlock::gate_up(const GateUp& stage, Queue queue) {
   const cudaStream_t stream = stream_of(queue);
   const Interval whole{0, problem_.hidden.length};
   build(problem_.hidden, {&whole, 1});
-  if (sm90_ && sm90_->gate_up(stage, leaves_, stream)) return;
+  if (matrix_ && matrix_->gate_up(stage, leaves_, stream)) return;
   if (fma_) {
     using Done = fma_leaf::Kernels::GateUpDone;
     const Operand x = by_rows(stage.x);
@@ -124,7 +117,7 @@ void CudaBlock::d_act(const DAct& stage, Queue queue) {
   const cudaStream_t stream = stream_of(queue);
   const Interval whole{0, problem_.hidden.length};
   build(problem_.hidden, {&whole, 1});
-  if (sm90_ && sm90_->d_act(stage, leaves_, stream)) return;
+  if (matrix_ && matrix_->d_act(stage, leaves_, stream)) return;
   // dA lies where dU will: each element is read before it is overwritten.
   contract(by_rows(stage.dy), by_cols(stage.down), whole.length(), target_of_view(stage.d_up), stream);
   activate_gradient(problem_.contract, sigma(), stage.d_up, stage.gate, stage.up, stage.d_gate, stage.d_up,
@@ -136,7 +129,7 @@ void CudaBlock::d_hidden(const DHidden& stage, Queue queue) {
   const cudaStream_t stream = stream_of(queue);
   build(problem_.intermediate, {&stage.axis, 1});
   if (leaves_.count() == 0) return fill_zero(stage.dx, stream);
-  if (sm90_ && sm90_->d_hidden(stage, leaves_, stream)) return;
+  if (matrix_ && matrix_->d_hidden(stage, leaves_, stream)) return;
   const std::int64_t cols = stage.dx.cols, k = stage.axis.length();
   if (fma_) {
     const Target dx = target_of_view(stage.dx);
@@ -155,7 +148,8 @@ void CudaBlock::d_hidden(const DHidden& stage, Queue queue) {
     contract(by_rows(stage.d_up.slice_rows(first, last)), by_cols(stage.up), k, {up_roots, true, cols, 1, 0},
              stream);
     const FinishNode gate{gate_roots, cols, 0}, up{up_roots, cols, 0};
-    cuda::finish(problem_.contract, {{&gate, 1}, {&up, 1}, stage.dx.slice_rows(first, last)}, true, stream);
+    SAMEBITS_GPU::finish(problem_.contract, {{&gate, 1}, {&up, 1}, stage.dx.slice_rows(first, last)}, true,
+                         stream);
   }
 }
 
@@ -180,35 +174,35 @@ void CudaBlock::d_weight(const DWeight& stage, Queue queue) {
 
 void CudaBlock::finish(const Finish& stage, Queue queue) {
   const DeviceScope scope(device_->index());
-  cuda::finish(problem_.contract, stage, false, stream_of(queue));
+  SAMEBITS_GPU::finish(problem_.contract, stage, false, stream_of(queue));
 }
 
 void CudaBlock::gate_up_down(const GateUp& first, const Down& second, Queue queue) {
-  if (sm90_) {
+  if (matrix_) {
     const DeviceScope scope(device_->index());
     const Interval whole{0, problem_.hidden.length};
     build(problem_.hidden, {&whole, 1});
     next_leaves_.build(problem_.intermediate, {&second.axis, 1});
-    if (sm90_->gate_up_down(first, leaves_, second, next_leaves_, target_of(second.sink), stream_of(queue)))
+    if (matrix_->gate_up_down(first, leaves_, second, next_leaves_, target_of(second.sink), stream_of(queue)))
       return;
   }
   Block::gate_up_down(first, second, queue);
 }
 
 void CudaBlock::d_act_hidden(const DAct& first, const DHidden& second, Queue queue) {
-  if (sm90_) {
+  if (matrix_) {
     const DeviceScope scope(device_->index());
     const Interval whole{0, problem_.hidden.length};
     build(problem_.hidden, {&whole, 1});
     next_leaves_.build(problem_.intermediate, {&second.axis, 1});
-    if (sm90_->d_act_hidden(first, leaves_, second, next_leaves_, stream_of(queue))) return;
+    if (matrix_->d_act_hidden(first, leaves_, second, next_leaves_, stream_of(queue))) return;
   }
   Block::d_act_hidden(first, second, queue);
 }
 
 std::size_t CudaBlock::workspace_bytes() const {
   return pending_memory_.bytes() + lane_roots_.bytes() + (fma_ ? fma_->workspace_bytes() : 0) +
-         (sm90_ ? sm90_->workspace_bytes() : 0);
+         (matrix_ ? matrix_->workspace_bytes() : 0);
 }
 
-}  // namespace samebits::engine::cuda
+}  // namespace samebits::engine::SAMEBITS_GPU

@@ -7,10 +7,10 @@
 #include "engine/cuda/contraction.hpp"
 #include "engine/cuda/cuda_device.hpp"
 #include "engine/cuda/fma_kernels.hpp"
-#include "engine/cuda/sm90_kernels.hpp"
+#include "engine/cuda/matrix_kernels.hpp"
 #include "engine/engine.hpp"
 
-namespace samebits::engine::cuda {
+namespace samebits::engine::SAMEBITS_GPU {
 
 class CudaBlock final : public Block {
  public:
@@ -43,8 +43,8 @@ class CudaBlock final : public Block {
   Leaves leaves_, next_leaves_;  // of the stage in hand, and of the one that a launch joins to it
   int levels_ = 0;
   std::optional<fma_leaf::Kernels> fma_;
-  std::optional<sm90_leaf::Kernels> sm90_;
+  std::optional<matrix_leaf::Kernels> matrix_;
   DeviceBuffer pending_memory_, lane_roots_;
 };
 
-}  // namespace samebits::engine::cuda
+}  // namespace samebits::engine::SAMEBITS_GPU

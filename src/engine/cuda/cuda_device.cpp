@@ -5,26 +5,26 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/cuda/device_kind.hpp"
 #include "engine/fp_environment.hpp"
 #include "numerics/sigma.hpp"
 #include "samebits/error.hpp"
 
-namespace samebits::engine::cuda {
+namespace samebits::engine::SAMEBITS_GPU {
 
 CudaDeviceState::CudaDeviceState(int index) : index_(index) {
   int count = 0;
-  check(cudaGetDeviceCount(&count), "looking for CUDA devices");
+  check(cudaGetDeviceCount(&count), "looking for devices");
   if (index < 0 || index >= count) {
-    throw Error(ErrorCode::environment, fmt::format("CUDA device {}: this machine has {}", index, count));
+    throw Error(ErrorCode::environment,
+                fmt::format("{} device {}: this machine has {}", kRuntimeName, index, count));
   }
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, index), "asking for a device's properties");
-  if (properties.major != 9 || properties.minor != 0) {
-    throw Error(
-        ErrorCode::environment,
-        fmt::format("CUDA device {} is {} (compute capability {}.{}); the cuda engine runs on Hopper GPUs "
-                    "(compute capability 9.0), the cpu engine anywhere",
-                    index, properties.name, properties.major, properties.minor));
+  if (!is_served(properties)) {
+    throw Error(ErrorCode::environment,
+                fmt::format("{} device {} is {} ({}); the {} engine runs on {}, the cpu engine anywhere",
+                            kRuntimeName, index, properties.name, kind_of(properties), kEngineName, kServed));
   }
   multiprocessors_ = properties.multiProcessorCount;
   std::copy(std::begin(properties.name), std::end(properties.name), name_);
@@ -43,4 +43,4 @@ CudaDeviceState::CudaDeviceState(int index) : index_(index) {
   check(cudaStreamSynchronize(nullptr), "copying the table of sigma");
 }
 
-}  // namespace samebits::engine::cuda
+}  // namespace samebits::engine::SAMEBITS_GPU

@@ -6,11 +6,11 @@
 #include "engine/cuda/check.hpp"
 #include "samebits/contract.hpp"
 
-namespace samebits::engine::cuda {
+namespace samebits::engine::SAMEBITS_GPU {
 
 class CudaDeviceState {
  public:
-  // Throws Error(environment) when the device is missing or no Hopper GPU.
+  // Throws Error(environment) when the device is missing or of another kind (kServed).
   explicit CudaDeviceState(int index);
 
   int index() const { return index_; }
@@ -27,4 +27,4 @@ class CudaDeviceState {
   DeviceBuffer sigma_;
 };
 
-}  // namespace samebits::engine::cuda
+}  // namespace samebits::engine::SAMEBITS_GPU

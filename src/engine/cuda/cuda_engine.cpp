@@ -1,16 +1,18 @@
-// The CUDA engine: memory, copies and queues of one Hopper GPU, and the blocks prepared on it.
+// The engine of a GPU: its memory, copies and queues, and the blocks prepared on it. Compiled as CUDA, and as
+// HIP (engine/hip).
 #include <fmt/format.h>
 
 #include <memory>
 #include <vector>
 
 #include "engine/cuda/cuda_block.hpp"
+#include "engine/cuda/device_kind.hpp"
 #include "engine/cuda/elementwise.hpp"
+#include "engine/cuda/find_devices.hpp"
 #include "engine/engine.hpp"
 #include "samebits/error.hpp"
 
-namespace samebits {
-namespace engine::cuda {
+namespace samebits::engine::SAMEBITS_GPU {
 namespace {
 
 void free_device(void* data) { static_cast<void>(cudaFree(data)); }
@@ -30,9 +32,9 @@ class CudaEngine final : public Engine {
   explicit CudaEngine(int device) : state_(std::make_shared<CudaDeviceState>(device)) {}
 
   std::string name() const override {
-    return fmt::format("cuda ({}, device {})", state_->name(), state_->index());
+    return fmt::format("{} ({}, device {})", kEngineName, state_->name(), state_->index());
   }
-  Device device() const override { return {MemorySpace::cuda, state_->index()}; }
+  Device device() const override { return {kMemorySpace, state_->index()}; }
 
   std::unique_ptr<Block> prepare(const Problem& problem) override {
     return std::make_unique<CudaBlock>(problem, state_);
@@ -95,18 +97,17 @@ class CudaEngine final : public Engine {
   }
 
   void require_reachable(const char* name, const ConstView& view) override {
-    cudaPointerAttributes attributes{};
-    check(cudaPointerGetAttributes(&attributes, view.data), "asking where an address lies");
-    const bool managed = attributes.type == cudaMemoryTypeManaged;
-    if (attributes.type != cudaMemoryTypeDevice && !managed) {
+    AddressPlace place;
+    check(place_of(view.data, place), "asking where an address lies");
+    if (!place.device && !place.managed) {
       throw Error(ErrorCode::invalid_argument,
-                  fmt::format("{} is called device memory and lies in host memory: copy it to CUDA device {}",
-                              name, state_->index()));
+                  fmt::format("{} is called device memory and lies in host memory: copy it to {} device {}",
+                              name, kRuntimeName, state_->index()));
     }
-    if (!managed && attributes.device != state_->index()) {
+    if (!place.managed && place.index != state_->index()) {
       throw Error(ErrorCode::invalid_argument,
-                  fmt::format("{} lies on CUDA device {}, the plan's engine is on device {}", name,
-                              attributes.device, state_->index()));
+                  fmt::format("{} lies on {} device {}, the plan's engine is on device {}", name,
+                              kRuntimeName, place.index, state_->index()));
     }
   }
 
@@ -124,18 +125,12 @@ class CudaEngine final : public Engine {
   std::shared_ptr<const CudaDeviceState> state_;
 };
 
-std::string dotted(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
-
 }  // namespace
-}  // namespace engine::cuda
 
-std::shared_ptr<engine::Engine> make_cuda_engine(const CudaEngineOptions& options) {
-  return std::make_shared<engine::cuda::CudaEngine>(options.device);
-}
+std::shared_ptr<Engine> make_engine(int device) { return std::make_shared<CudaEngine>(device); }
 
-CudaStatus cuda_status() {
-  using engine::cuda::dotted;
-  CudaStatus status;
+GpuStatus find_devices() {
+  GpuStatus status;
   status.built = true;
   int version = 0;
   if (cudaRuntimeGetVersion(&version) == cudaSuccess) status.runtime = dotted(version);
@@ -143,19 +138,19 @@ CudaStatus cuda_status() {
   int count = 0;
   if (const cudaError_t code = cudaGetDeviceCount(&count); code != cudaSuccess) {
     static_cast<void>(cudaGetLastError());
-    status.problem = status.driver.empty() ? "no NVIDIA driver" : cudaGetErrorString(code);
+    status.problem = no_devices(status.driver, code);
     return status;
   }
   bool usable = false;
   for (int index = 0; index < count; ++index) {
     cudaDeviceProp properties{};
     if (cudaGetDeviceProperties(&properties, index) != cudaSuccess) continue;
-    status.devices.push_back(
-        {index, properties.name, properties.major, properties.minor, properties.totalGlobalMem});
-    usable = usable || (properties.major == 9 && properties.minor == 0);
+    status.devices.push_back({index, properties.name, properties.major, properties.minor,
+                              properties.totalGlobalMem, kind_of(properties)});
+    usable = usable || is_served(properties);
   }
-  if (!usable) status.problem = count == 0 ? "no CUDA device" : "no Hopper GPU (compute capability 9.0)";
+  if (!usable) status.problem = count == 0 ? fmt::format("no {} device", kRuntimeName) : kNoneServed;
   return status;
 }
 
-}  // namespace samebits
+}  // namespace samebits::engine::SAMEBITS_GPU

@@ -8,7 +8,7 @@
 #include "numerics/tree.hpp"
 #include "samebits/error.hpp"
 
-namespace samebits::engine::cuda {
+namespace samebits::engine::SAMEBITS_GPU {
 namespace {
 
 using numerics::Bf16;
@@ -113,7 +113,7 @@ __global__ void finish_kernel(const __grid_constant__ FinishList gate, const __g
 FinishList list_of(std::span<const FinishNode> nodes) {
   FinishList list;
   if (nodes.size() > kMostFinishNodes) {
-    throw Error(ErrorCode::refused, "more cover nodes than the cuda engine finishes at once");
+    throw Error(ErrorCode::refused, "more cover nodes than an engine of GPUs finishes at once");
   }
   list.count = static_cast<int>(nodes.size());
   int height = 0, highest = 0;
@@ -122,7 +122,8 @@ FinishList list_of(std::span<const FinishNode> nodes) {
     height += 1 - list.node[i].merges;
     highest = std::max(highest, height + list.node[i].merges);
   }
-  if (highest > kMostPending) throw Error(ErrorCode::refused, "a tree deeper than the cuda engine finishes");
+  if (highest > kMostPending)
+    throw Error(ErrorCode::refused, "a tree deeper than an engine of GPUs finishes");
   return list;
 }
 
@@ -202,4 +203,4 @@ void copy_strided(const View& to, const ConstView& from, cudaStream_t stream) {
   }
 }
 
-}  // namespace samebits::engine::cuda
+}  // namespace samebits::engine::SAMEBITS_GPU

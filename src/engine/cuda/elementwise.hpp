@@ -2,11 +2,10 @@
 // from covers, and copies.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
+#include "engine/cuda/runtime.hpp"
 #include "engine/engine.hpp"
 
-namespace samebits::engine::cuda {
+namespace samebits::engine::SAMEBITS_GPU {
 
 // `sigma`: 65,536 floats on the device, indexed by the bf16 bit pattern.
 void activate(const Contract& contract, const float* sigma, const ConstView& gate, const ConstView& up,
@@ -29,4 +28,4 @@ void fill_zero(const View& out, cudaStream_t stream);
 // Within the device, any strides.
 void copy_strided(const View& to, const ConstView& from, cudaStream_t stream);
 
-}  // namespace samebits::engine::cuda
+}  // namespace samebits::engine::SAMEBITS_GPU

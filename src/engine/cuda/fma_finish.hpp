@@ -4,7 +4,7 @@
 #include "engine/cuda/contraction.hpp"
 #include "engine/cuda/fma_leaves.hpp"
 
-namespace samebits::engine::cuda::fma_leaf {
+namespace samebits::engine::SAMEBITS_GPU::fma_leaf {
 
 // Nodes as the stream kernels leave them: [lane][node][rows][cols], f32 or bf16.
 struct SegmentNodes {
@@ -18,4 +18,4 @@ struct SegmentNodes {
 void finish_segments(const SegmentNodes& nodes, const SegmentedLeaves& leaves, Precision lanes,
                      const Target& target, cudaStream_t stream);
 
-}  // namespace samebits::engine::cuda::fma_leaf
+}  // namespace samebits::engine::SAMEBITS_GPU::fma_leaf

@@ -5,7 +5,7 @@
 
 #include "engine/cuda/fma_finish.hpp"
 
-namespace samebits::engine::cuda::fma_leaf {
+namespace samebits::engine::SAMEBITS_GPU::fma_leaf {
 namespace {
 
 // 16 bytes at a time along the unit stride, `lines` of them.
@@ -20,9 +20,10 @@ bool aligned(const Operand& operand) {
 constexpr std::int64_t kMostInt = std::numeric_limits<int>::max() / 4;
 
 bool streams(const Contraction& problem) {
-  return problem.left.k_stride == 1 && problem.left.outer <= kMostStreamed && aligned(problem.left) &&
-         aligned(problem.right) && problem.k <= kMostInt && problem.right.outer <= kMostInt &&
-         problem.leaves->count() > 0 && problem.leaves->count() <= FmaLeafList::kMost;
+  return kHasCopyEngine && problem.left.k_stride == 1 && problem.left.outer <= kMostStreamed &&
+         aligned(problem.left) && aligned(problem.right) && problem.k <= kMostInt &&
+         problem.right.outer <= kMostInt && problem.leaves->count() > 0 &&
+         problem.leaves->count() <= FmaLeafList::kMost;
 }
 
 bool alike(const Contraction& a, const Contraction& b) {
@@ -76,15 +77,18 @@ bool Kernels::Chosen::operator==(const Chosen& other) const {
 Kernels::Kernels(const Problem& problem, int device, int multiprocessors, int levels)
     : multiprocessors_(multiprocessors) {
   const DeviceScope scope(device);
-  prepare_stream_rows();
-  prepare_stream_columns();
-  prepare_stream_gate_up();
+  if constexpr (kHasCopyEngine) {
+    prepare_stream_rows();
+    prepare_stream_columns();
+    prepare_stream_gate_up();
+  }
   prepare_tiles();
   const bool bf16 = problem.contract.node == Precision::bf16;
   const std::int64_t hidden = problem.hidden.length, held = problem.intermediate_held;
   const std::int64_t tokens = std::min<std::int64_t>(kStreamTokens, problem.rank_tokens);
-  nodes_ = DeviceBuffer(device, static_cast<std::size_t>(kMostSegmentNodes * (problem.backward ? 2 : 1) *
-                                                         tokens * hidden * (bf16 ? 2 : 4)));
+  if constexpr (kHasCopyEngine)
+    nodes_ = DeviceBuffer(device, static_cast<std::size_t>(kMostSegmentNodes * (problem.backward ? 2 : 1) *
+                                                           tokens * hidden * (bf16 ? 2 : 4)));
   const auto across = [](std::int64_t outer) { return (outer + kTileSide - 1) / kTileSide; };
   const std::int64_t wide = across(std::max(hidden, held));
   const std::int64_t tall =
@@ -139,15 +143,17 @@ bool Kernels::stream_slice(const StreamProblem& problem, const Leaves& leaves, c
     to = {nodes_.data(), !problem.bf16_nodes, cols, 1, rows * cols};
     how.lane_stride = segmented_.nodes * rows * cols;
   }
-  if (problem.by_columns()) {
-    stream_columns(problem, to, how, stream);
-  } else {
-    stream_rows(problem, to, how, stream);
-  }
-  if (!direct) {
-    const SegmentNodes nodes{nodes_.data(), problem.bf16_nodes, static_cast<int>(rows),
-                             static_cast<int>(cols), problem.lanes};
-    finish_segments(nodes, segmented_, lanes, target, stream);
+  if constexpr (kHasCopyEngine) {
+    if (problem.by_columns()) {
+      stream_columns(problem, to, how, stream);
+    } else {
+      stream_rows(problem, to, how, stream);
+    }
+    if (!direct) {
+      const SegmentNodes nodes{nodes_.data(), problem.bf16_nodes, static_cast<int>(rows),
+                               static_cast<int>(cols), problem.lanes};
+      finish_segments(nodes, segmented_, lanes, target, stream);
+    }
   }
   return true;
 }
@@ -197,7 +203,9 @@ Kernels::GateUpDone Kernels::gate_up(const Contraction& gate, const Contraction&
       to.act = from_row(activation.act, first, rows);
       StreamLaunch how;
       served = plan_stream(slice, *gate.leaves, how);
-      if (served) stream_gate_up(slice, to, how, stream);
+      if constexpr (kHasCopyEngine) {
+        if (served) stream_gate_up(slice, to, how, stream);
+      }
     }
     if (served) {
       is_after_gate_up_ = true;
@@ -237,4 +245,4 @@ bool Kernels::contract_lanes(const Contraction& gate, const Contraction& up, Pre
   return gate.k <= kMostInt && tiles_all(problem, stream);
 }
 
-}  // namespace samebits::engine::cuda::fma_leaf
+}  // namespace samebits::engine::SAMEBITS_GPU::fma_leaf

@@ -10,7 +10,7 @@
 #include "engine/cuda/fma_tiles.hpp"
 #include "engine/engine.hpp"
 
-namespace samebits::engine::cuda::fma_leaf {
+namespace samebits::engine::SAMEBITS_GPU::fma_leaf {
 
 // Up to here tokens are streamed, in slices of kStreamTokens; beyond, a tile of 128 is cheaper.
 inline constexpr std::int64_t kMostStreamed = 96;
@@ -57,4 +57,4 @@ class Kernels {
   bool is_after_gate_up_ = false;
 };
 
-}  // namespace samebits::engine::cuda::fma_leaf
+}  // namespace samebits::engine::SAMEBITS_GPU::fma_leaf

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace samebits::engine::cuda::fma_leaf {
+namespace samebits::engine::SAMEBITS_GPU::fma_leaf {
 namespace {
 
 constexpr std::uint32_t kEmits = 1u << 6;
@@ -94,4 +94,4 @@ void cut_leaves(const Leaves& leaves, int segments, SegmentedLeaves& out) {
   while (!cut(leaves, segments, out)) segments /= 2;
 }
 
-}  // namespace samebits::engine::cuda::fma_leaf
+}  // namespace samebits::engine::SAMEBITS_GPU::fma_leaf

@@ -6,7 +6,7 @@
 
 #include "engine/cuda/leaves.hpp"
 
-namespace samebits::engine::cuda::fma_leaf {
+namespace samebits::engine::SAMEBITS_GPU::fma_leaf {
 
 // 4 KB and a little of a kernel's parameters: 1024 leaves of the longest Qwen3 axes.
 using FmaLeafList = LeafList<1030>;
@@ -34,4 +34,4 @@ struct SegmentedLeaves {
 // whole list emits and needs no finish.
 void cut_leaves(const Leaves& leaves, int segments, SegmentedLeaves& out);
 
-}  // namespace samebits::engine::cuda::fma_leaf
+}  // namespace samebits::engine::SAMEBITS_GPU::fma_leaf

@@ -10,7 +10,7 @@
 #include "engine/cuda/fma_leaves.hpp"
 #include "engine/engine.hpp"
 
-namespace samebits::engine::cuda::fma_leaf {
+namespace samebits::engine::SAMEBITS_GPU::fma_leaf {
 
 inline constexpr int kStreamTokens = 32;  // most of a launch
 inline constexpr int kMostStages = 8;     // of the ring
@@ -86,4 +86,4 @@ void stream_columns(const StreamProblem& problem, const Target& target, const St
 void stream_gate_up(const StreamProblem& problem, const StreamActivation& activation,
                     const StreamLaunch& launch, cudaStream_t stream);
 
-}  // namespace samebits::engine::cuda::fma_leaf
+}  // namespace samebits::engine::SAMEBITS_GPU::fma_leaf

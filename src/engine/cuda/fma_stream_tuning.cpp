@@ -6,7 +6,7 @@
 
 #include "engine/cuda/fma_stream.hpp"
 
-namespace samebits::engine::cuda::fma_leaf {
+namespace samebits::engine::SAMEBITS_GPU::fma_leaf {
 namespace {
 
 constexpr int kSharedBytes = 226 * 1024;  // and the barriers
@@ -139,4 +139,4 @@ StreamTuning choose_stream(const StreamProblem& problem, const Leaves& leaves, i
   return best.tuning;
 }
 
-}  // namespace samebits::engine::cuda::fma_leaf
+}  // namespace samebits::engine::SAMEBITS_GPU::fma_leaf

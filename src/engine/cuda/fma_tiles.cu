@@ -2,7 +2,7 @@
 
 #include "engine/cuda/fma_tiles.cuh"
 
-namespace samebits::engine::cuda::fma_leaf {
+namespace samebits::engine::SAMEBITS_GPU::fma_leaf {
 namespace {
 
 bool by_columns(const Operand& operand) { return operand.k_stride != 1; }
@@ -73,4 +73,4 @@ void run_tiles(const TilesProblem& problem, const TilesTuning& tuning, const Til
   }
 }
 
-}  // namespace samebits::engine::cuda::fma_leaf
+}  // namespace samebits::engine::SAMEBITS_GPU::fma_leaf

@@ -4,9 +4,13 @@
 #include "engine/cuda/fma_tiles_chains.cuh"
 #include "engine/cuda/fma_tiles_load.cuh"
 #include "engine/cuda/fma_tiles_store.cuh"
+#if defined(SAMEBITS_ROCM)
+#include "engine/hip/launch.hpp"
+#else
 #include "engine/cuda/launch.hpp"
+#endif
 
-namespace samebits::engine::cuda::fma_leaf {
+namespace samebits::engine::SAMEBITS_GPU::fma_leaf {
 
 struct TilesArguments {
   Operand left[2], right[2];
@@ -22,9 +26,17 @@ template <bool kBf16>
 struct TilesMemory {
   float left[2][kTilesChunk][kTileSide];
   float right[2][kTilesChunk][kTileSide];
-  uint4 raw[4][kTilesThreads];  // of the next chunk
-  uint4 pending[kBf16 ? kSharedLevels * kTilesShare / 8 * kTilesThreads : 1];
+  uint4 raw[kStagesInShared ? 4 : 1][kTilesThreads];  // of the next chunk
+  uint4 pending[kBf16 && kSharedLevels > 0 ? kSharedLevels* kTilesShare / 8 * kTilesThreads : 1];
 };
+
+// Of the memory, what a launch asks for: where chunks under way and pending nodes are elsewhere, the
+// operands.
+template <bool kBf16>
+constexpr int tiles_shared_bytes() {
+  if constexpr (kStagesInShared || kSharedLevels > 0) return sizeof(TilesMemory<kBf16>);
+  return 2 * 2 * kTilesChunk * kTileSide * sizeof(float);
+}
 
 // Where a tile is. Bands of rows, columns within a band: blocks side by side share both operands in L2.
 struct TilePlace {
@@ -42,7 +54,7 @@ struct TilePlace {
 // A block's tiles, and the lanes of each, are one sequence of chunks: the first chunk of the next is fetched
 // under the last of this one.
 template <bool kLeftColumns, bool kRightColumns, bool kBf16>
-__global__ void __launch_bounds__(kTilesThreads, 2)
+__global__ void __launch_bounds__(kTilesThreads, kTilesResident)
     tiles_kernel(const __grid_constant__ TilesArguments args, const __grid_constant__ FmaLeafList leaves) {
   extern __shared__ __align__(128) unsigned char raw[];
   auto& memory = *reinterpret_cast<TilesMemory<kBf16>*>(raw);
@@ -148,8 +160,8 @@ __global__ void __launch_bounds__(kTilesThreads, 2)
 
 template <bool kLeftColumns, bool kRightColumns>
 void prepare_tiles_kernel() {
-  allow_shared_memory(tiles_kernel<kLeftColumns, kRightColumns, false>, sizeof(TilesMemory<false>));
-  allow_shared_memory(tiles_kernel<kLeftColumns, kRightColumns, true>, sizeof(TilesMemory<true>));
+  allow_shared_memory(tiles_kernel<kLeftColumns, kRightColumns, false>, tiles_shared_bytes<false>());
+  allow_shared_memory(tiles_kernel<kLeftColumns, kRightColumns, true>, tiles_shared_bytes<true>());
 }
 
 template <bool kLeftColumns, bool kRightColumns>
@@ -158,12 +170,12 @@ void launch_tiles(const TilesArguments& args, bool bf16, int blocks, const Leave
   LaunchShape shape{.blocks = blocks, .threads = kTilesThreads};
   const auto list = leaves.list<FmaLeafList>();
   if (bf16) {
-    shape.shared_bytes = sizeof(TilesMemory<true>);
+    shape.shared_bytes = tiles_shared_bytes<true>();
     launch(tiles_kernel<kLeftColumns, kRightColumns, true>, shape, stream, "tile contraction", args, list);
   } else {
-    shape.shared_bytes = sizeof(TilesMemory<false>);
+    shape.shared_bytes = tiles_shared_bytes<false>();
     launch(tiles_kernel<kLeftColumns, kRightColumns, false>, shape, stream, "tile contraction", args, list);
   }
 }
 
-}  // namespace samebits::engine::cuda::fma_leaf
+}  // namespace samebits::engine::SAMEBITS_GPU::fma_leaf

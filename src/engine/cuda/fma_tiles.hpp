@@ -5,7 +5,7 @@
 #include "engine/cuda/contraction.hpp"
 #include "engine/cuda/fma_leaves.hpp"
 
-namespace samebits::engine::cuda::fma_leaf {
+namespace samebits::engine::SAMEBITS_GPU::fma_leaf {
 
 inline constexpr int kTileSide = 128;
 
@@ -45,4 +45,4 @@ void prepare_tiles();
 void run_tiles(const TilesProblem& problem, const TilesTuning& tuning, const TilesPending& pending,
                cudaStream_t stream);
 
-}  // namespace samebits::engine::cuda::fma_leaf
+}  // namespace samebits::engine::SAMEBITS_GPU::fma_leaf

@@ -4,10 +4,9 @@
 #include "engine/cuda/fma_tiles_load.cuh"
 #include "numerics/swiglu.hpp"
 
-namespace samebits::engine::cuda::fma_leaf {
+namespace samebits::engine::SAMEBITS_GPU::fma_leaf {
 
 inline constexpr int kTilesShare = kTileSide * kTileSide / kTilesThreads;
-inline constexpr int kSharedLevels = 2;  // of bf16 nodes: leaves and pairs of them
 
 // Value i of a thread: row i / 16, column i % 16 of its share. Rows are two groups of 4, 64 apart; columns
 // four groups of 4, 32 apart: so a warp's reads of a k are broadcasts of 64 and of 128 neighbouring bytes.
@@ -72,7 +71,7 @@ struct TileChains {
   // registers while nodes are merged.
   __device__ void forget() {
 #pragma unroll
-    for (float& value : acc) asm volatile("" : "=f"(value));
+    for (float& value : acc) fma_leaf::forget(value);
   }
   // `n` k of one leaf from `k` on.
   __device__ void run(std::uint32_t left, std::uint32_t right, int k, int n, bool first) {
@@ -113,8 +112,8 @@ struct TileStack {
   int height = 0;            // in the slot
 
   __device__ uint4* base(int place) const {
-    return (place > 0 ? shared + (place - 1) * kParts * kTilesThreads
-                      : slot + height * kParts * kTilesThreads) +
+    return (kSharedLevels > 0 && place > 0 ? shared + (place - 1) * kParts * kTilesThreads
+                                           : slot + height * kParts * kTilesThreads) +
            threadIdx.x;
   }
   __device__ void push(const Share& node, int merges) {
@@ -147,7 +146,8 @@ struct TileStack {
         const uint4 v = from[i * kTilesThreads];
         node.add_word(4 * i, v.x), node.add_word(4 * i + 1, v.y);
         node.add_word(4 * i + 2, v.z), node.add_word(4 * i + 3, v.w);
-        if (i % 8 == 7) asm volatile("" ::: "memory");  // no more reads at once than registers
+        if (i % kReadsAtOnce == kReadsAtOnce - 1)
+          asm volatile("" ::: "memory");  // no more reads at once than registers
       }
     }
   }
@@ -168,9 +168,9 @@ struct TileStack {
               numerics::widen(numerics::add_lanes(lanes, __uint_as_float(gate[j]), __uint_as_float(word))));
         }
       }
-      if (i % 8 == 7) asm volatile("" ::: "memory");
+      if (i % kReadsAtOnce == kReadsAtOnce - 1) asm volatile("" ::: "memory");
     }
   }
 };
 
-}  // namespace samebits::engine::cuda::fma_leaf
+}  // namespace samebits::engine::SAMEBITS_GPU::fma_leaf

@@ -3,9 +3,8 @@
 
 #include "engine/cuda/fma_tiles.hpp"
 #include "engine/cuda/fma_words.cuh"
-#include "engine/cuda/hopper.cuh"
 
-namespace samebits::engine::cuda::fma_leaf {
+namespace samebits::engine::SAMEBITS_GPU::fma_leaf {
 
 using numerics::Bf16;
 
@@ -19,12 +18,13 @@ inline constexpr int kTilesLoaders = 64;   // threads that load one operand
 // A thread widens what it copied itself, so that nobody waits for others' copies; 16 registers a thread,
 // which the chains need, are not spent on a chunk under way.
 struct TileLoad {
-  uint4* raw;            // of this thread: part i at i * kTilesThreads
-  const Bf16* from;      // of part 0, at the chunk in hand
-  std::int64_t stride;   // between parts, in elements
-  int valid;             // parts within the matrix (rows), or elements of a part (columns)
-  int k;                 // of part 0
-  const Bf16* anywhere;  // within the matrix
+  uint4* raw;  // of this thread: part i at i * kTilesThreads; where chunks are staged in shared memory
+  uint4 held[kStagesInShared ? 1 : 4];  // and in registers where not
+  const Bf16* from;                     // of part 0, at the chunk in hand
+  std::int64_t stride;                  // between parts, in elements
+  int valid;                            // parts within the matrix (rows), or elements of a part (columns)
+  int k;                                // of part 0
+  const Bf16* anywhere;                 // within the matrix
 
   template <bool kColumns>
   __device__ void begin(const Operand& operand, std::int64_t outer0, int thread) {
@@ -44,8 +44,8 @@ struct TileLoad {
     for (int i = 0; i < 4; ++i) {
       const int elements = kColumns ? (k + 4 * i < end ? valid : 0) : i < valid ? min(max(end - k, 0), 8) : 0;
       // No address outside the matrix, even of no bytes.
-      copy_16(shared_address(raw + i * kTilesThreads), elements > 0 ? from + i * stride : anywhere,
-              elements * 2);
+      const Bf16* const source = elements > 0 ? from + i * stride : anywhere;
+      stage_16(raw + i * kTilesThreads, held[kStagesInShared ? 0 : i], source, elements);
     }
     commit_copies();
     k += kTilesChunk;
@@ -56,7 +56,8 @@ struct TileLoad {
     wait_copies();
     uint4 part[4];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) part[i] = raw[i * kTilesThreads];
+    for (int i = 0; i < 4; ++i)
+      part[i] = kStagesInShared ? raw[i * kTilesThreads] : held[kStagesInShared ? 0 : i];
     if constexpr (kColumns) {
       float* const at = &to[thread / 16][thread % 16 * 8];
 #pragma unroll
@@ -81,4 +82,4 @@ struct TileLoad {
   }
 };
 
-}  // namespace samebits::engine::cuda::fma_leaf
+}  // namespace samebits::engine::SAMEBITS_GPU::fma_leaf

@@ -4,7 +4,7 @@
 #include "engine/cuda/fma_tiles_chains.cuh"
 #include "engine/cuda/nodes.cuh"
 
-namespace samebits::engine::cuda::fma_leaf {
+namespace samebits::engine::SAMEBITS_GPU::fma_leaf {
 
 // Four neighbouring columns: `word` as it lies in a node, two or four of them used.
 template <bool kBf16>
@@ -77,7 +77,7 @@ __device__ inline bool store_whole(const Target& target, const NodeShare<kTilesS
     word[i] = kBf16 ? node.word[i]
                     : round_two(__uint_as_float(node.word[kBf16 ? 0 : 2 * i]),
                                 __uint_as_float(node.word[kBf16 ? 0 : 2 * i + 1]));
-    most = __vmaxu2(most, word[i] & 0x7FFF7FFFu);
+    most = most_of_halves(most, word[i] & 0x7FFF7FFFu);
   }
   if ((most & 0xFFFFu) > 0x7F80u || most >> 16 > 0x7F80u) {  // a NaN
 #pragma unroll
@@ -96,4 +96,4 @@ __device__ inline bool store_whole(const Target& target, const NodeShare<kTilesS
   return true;
 }
 
-}  // namespace samebits::engine::cuda::fma_leaf
+}  // namespace samebits::engine::SAMEBITS_GPU::fma_leaf

@@ -7,7 +7,7 @@
 #include "numerics/walk.hpp"
 #include "samebits/error.hpp"
 
-namespace samebits::engine::cuda {
+namespace samebits::engine::SAMEBITS_GPU {
 namespace {
 
 constexpr std::int64_t kLongestLeaf = (std::int64_t{1} << 25) - 1;
@@ -25,12 +25,12 @@ void Leaves::reserve(const numerics::AxisTree& longest) {
   if (leaves > LongLeafList::kMost) {
     throw Error(
         ErrorCode::refused,
-        fmt::format("an axis of {} has {} leaves; the cuda engine holds {}: take a rule with longer leaves",
-                    longest.length, leaves, LongLeafList::kMost));
+        fmt::format("an axis of {} has {} leaves; the {} engine holds {}: take a rule with longer leaves",
+                    longest.length, leaves, kEngineName, LongLeafList::kMost));
   }
   if (longest_leaf > kLongestLeaf) {
-    throw Error(ErrorCode::refused,
-                fmt::format("a leaf of {} is longer than the cuda engine's {}", longest_leaf, kLongestLeaf));
+    throw Error(ErrorCode::refused, fmt::format("a leaf of {} is longer than the {} engine's {}",
+                                                longest_leaf, kEngineName, kLongestLeaf));
   }
   steps_.reserve(std::max(steps_.capacity(), static_cast<std::size_t>(most)));
   stack_.reserve(steps_.capacity());
@@ -69,4 +69,4 @@ void Leaves::build(const numerics::AxisTree& tree, std::span<const Interval> hel
   if (count() > LongLeafList::kMost) throw Error(ErrorCode::internal, "more leaves than the plan reserved");
 }
 
-}  // namespace samebits::engine::cuda
+}  // namespace samebits::engine::SAMEBITS_GPU

@@ -7,11 +7,12 @@
 #include <span>
 #include <vector>
 
+#include "engine/cuda/namespace.hpp"
 #include "numerics/hd.hpp"
 #include "numerics/tree.hpp"
 #include "samebits/layout.hpp"
 
-namespace samebits::engine::cuda {
+namespace samebits::engine::SAMEBITS_GPU {
 
 // One leaf in 32 bits: its length in k, whether the node on top after its merges is one of the cover's (it
 // leaves the stack), and how many merges there are.
@@ -65,4 +66,4 @@ class Leaves {
   bool resumes_ = false, stays_open_ = false;
 };
 
-}  // namespace samebits::engine::cuda
+}  // namespace samebits::engine::SAMEBITS_GPU

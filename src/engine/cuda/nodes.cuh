@@ -4,26 +4,14 @@
 
 #include <cstdint>
 
-#include "engine/cuda/contraction.hpp"
+#include "engine/cuda/node.hpp"
 #include "numerics/bf16.hpp"
 
-namespace samebits::engine::cuda {
+namespace samebits::engine::SAMEBITS_GPU {
 
 // bf16 of two floats in one word, `low` in the lower half; NaN is the canonical one.
 __device__ inline std::uint32_t pack_bf16(float low, float high) {
   return std::uint32_t{numerics::round_bf16(low)} | std::uint32_t{numerics::round_bf16(high)} << 16;
-}
-
-__device__ inline float as_node(bool bf16_nodes, float value) {
-  return bf16_nodes ? numerics::rounded_bf16(value) : value;
-}
-
-__device__ inline void store_node(const Target& target, std::int64_t at, float value) {
-  if (target.f32) {
-    static_cast<float*>(target.data)[at] = numerics::canonical_f32(value);
-  } else {
-    static_cast<std::uint16_t*>(target.data)[at] = numerics::round_bf16(value);
-  }
 }
 
 // A thread's pending nodes: `Count` values a level, levels `level_stride` apart, values `stride` apart.
@@ -49,4 +37,4 @@ struct PendingStack {
   }
 };
 
-}  // namespace samebits::engine::cuda
+}  // namespace samebits::engine::SAMEBITS_GPU

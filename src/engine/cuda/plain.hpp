@@ -4,13 +4,17 @@
 
 #include "engine/cuda/contraction.hpp"
 
-namespace samebits::engine::cuda {
+namespace samebits::engine::SAMEBITS_GPU {
 
-inline constexpr int kPlainTile = 64;  // rows and columns
+#if defined(SAMEBITS_ROCM)
+inline constexpr int kPlainTile = 128;  // rows and columns
+#else
+inline constexpr int kPlainTile = 64;
+#endif
 
 // Blocks of a launch; each has a slot of pending nodes.
 int plain_slots(int multiprocessors);
 
 void contract_plain(const Contraction& problem, const Pending& pending, cudaStream_t stream);
 
-}  // namespace samebits::engine::cuda
+}  // namespace samebits::engine::SAMEBITS_GPU

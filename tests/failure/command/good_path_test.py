@@ -107,7 +107,7 @@ class Reports(CommandTest):
         self.assertIn("plain", report["engines"]["cpu"]["isa"])
         self.assertTrue(report["transports"]["local"])
         self.assertEqual(report["transports"]["mpi"], bool(report["libraries"]["mpi"]))
-        self.assertEqual(report["transports"]["nccl"], bool(report["libraries"]["nccl"] and report["engines"]["cuda"]))
+        self.assertEqual(report["transports"]["nccl"], bool(report["libraries"]["nccl"] and (report["engines"]["cuda"] or report["engines"]["hip"])))
         self.assertIn("fmt", report["libraries"])
 
     def test_a_report_file_is_whole_and_alone(self):

@@ -1,0 +1,6 @@
+// The fma tiles of engine/cuda as HIP.
+#include <hip/hip_runtime.h>
+
+#include "engine/hip/namespace.hpp"
+//
+#include "engine/cuda/fma_tiles.cu"

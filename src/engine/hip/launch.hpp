@@ -1,0 +1,37 @@
+// A launch on AMD: what engine/cuda/launch.hpp adds for Hopper is asked of nobody here.
+#pragma once
+
+#include <hip/hip_runtime.h>
+
+#include "engine/hip/namespace.hpp"
+//
+#include "engine/cuda/check.hpp"
+#include "samebits/error.hpp"
+
+// Parameters of a kernel lie in constant memory on this device; its compiler has no word for that.
+#define __grid_constant__
+
+namespace samebits::engine::hip {
+
+struct LaunchShape {
+  int blocks = 0;
+  int threads = 0;
+  int shared_bytes = 0;  // at most 64 KB, which every kernel may have
+};
+
+template <class... Parameters>
+void allow_shared_memory(void (*)(Parameters...), int bytes) {
+  constexpr int kSharedBytes = 64 * 1024;
+  if (bytes > kSharedBytes)
+    throw Error(ErrorCode::internal, "a kernel with more shared memory than a CU has");
+}
+
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_t stream, const char* name,
+            const Arguments&... arguments) {
+  kernel<<<static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.threads),
+           static_cast<unsigned>(shape.shared_bytes), stream>>>(arguments...);
+  check_launch(name);
+}
+
+}  // namespace samebits::engine::hip

@@ -34,7 +34,7 @@ torch_needs=(torch==2.9.1 transformers==5.24.0 matplotlib)
 if [ "${SAMEBITS_TORCH:-1}" != 0 ] && ! "$python" -c 'import torch, transformers, matplotlib' 2>/dev/null; then
   free=$(df --output=avail -k build | tail -n 1)
   if [ "$free" -ge $((12 << 20)) ]; then
-    "$python" -m pip install -q --no-cache-dir "${torch_needs[@]}"
+    "$python" -m pip install -q --no-cache-dir "${torch_needs[@]}" || echo "PyTorch could not be installed: its tests are skipped" >&2
   else
     echo "less than 12 GB are free: no PyTorch, and its tests are skipped" >&2
   fi

@@ -80,7 +80,7 @@ def test_a_page_and_figures(written):
 def test_reports_of_the_command(tmp_path):
     """What `samebits verify` and `samebits bench` write."""
     pytest.importorskip("matplotlib")
-    recorded = ROOT / "docs" / "results" / "h200" / "verify_77_sm90-v1.json"
+    recorded = ROOT / "docs" / "results" / "h200" / "mpi_np8_sm90-v1.json"
     done = run("report", str(recorded), "--out", str(tmp_path / "verify"))
     assert done.returncode == 0, done.stderr
     assert "NVIDIA H200" in (tmp_path / "verify" / "report.html").read_text() and (tmp_path / "verify" / "mismatches.png").exists()

@@ -3,13 +3,17 @@
 #pragma once
 
 #if defined(SAMEBITS_TRANSPORT_ROCM)
-#include "engine/hip/namespace.hpp"
+#include "gpu/rocm_names.hpp"
+#else
+#include "gpu/cuda_names.hpp"
 #endif
-//
-#include "engine/cuda/runtime.hpp"
 
 namespace samebits::transport {
 
-using namespace engine::SAMEBITS_GPU;
+#if defined(SAMEBITS_TRANSPORT_ROCM)
+using namespace rocm_names;
+#else
+using namespace cuda_names;
+#endif
 
 }  // namespace samebits::transport

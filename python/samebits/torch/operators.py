@@ -1,4 +1,4 @@
-"""The block as operators of torch.library: schemas, kernels, fake implementations and autograd.
+"""The block as PyTorch operators: schemas, kernels, fake implementations and autograd.
 
 samebits::ffn          y; its backward computes the forward anew
 samebits::ffn_saving   y and what its backward reads: G, U and A, [tokens, I] each
@@ -6,17 +6,18 @@ samebits::ffn_backward the gradients of either
 """
 
 import math
-from typing import Any, Callable, Dict, NoReturn, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 import torch
 
 from .plans import current_stream, plan_for
+from .registration import Library, register_block
 from .tensors import Described, described, rows_of
 
 Tensor = torch.Tensor
 Saving = Tuple[Tensor, Tensor, Tensor, Tensor]  # y, G, U, A
 Gradients = Tuple[Tensor, Tensor, Tensor, Tensor]  # dx, d_gate, d_up, d_down
-_library = torch.library.Library("samebits", "DEF")
+_library = Library("samebits", "DEF")
 _WEIGHTS = "Tensor w_gate, Tensor w_up, Tensor w_down"
 _library.define(f"ffn(Tensor x, {_WEIGHTS}, str contract) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
 _library.define(
@@ -38,27 +39,6 @@ def _sizes(x: Tensor, w_gate: Tensor) -> Tuple[int, int]:
     if x.dim() < 1 or x.shape[-1] != hidden:
         raise ValueError(f"x is {list(x.shape)} and w_gate {list(w_gate.shape)}: the last axes of both are H")
     return hidden, intermediate
-
-
-# Tensors that the dispatcher would say of that nobody has implemented the operator for them.
-_REFUSED = ("SparseCPU", "SparseCUDA", "SparseCsrCPU", "SparseCsrCUDA", "QuantizedCPU", "QuantizedCUDA", "MkldnnCPU", "XPU", "MPS", "HPU")
-
-
-def register_kernel(library: torch.library.Library, name: str, kernel: Callable[..., Any]) -> None:
-    for key in ("CPU", "CUDA"):
-        library.impl(name, kernel, key)
-    for key in _REFUSED:
-        library.impl(name, _refuse_tensors, key)
-
-
-def _refuse_tensors(*arguments: Any) -> NoReturn:
-    told = next(
-        f"{tensor.device.type}, {str(tensor.layout).replace('torch.', '')}, {str(tensor.dtype).replace('torch.', '')}"
-        for tensor in arguments
-        if isinstance(tensor, Tensor)
-        and (tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type not in ("cpu", "cuda"))
-    )
-    raise ValueError(f"an operand is a tensor of another kind ({told}): the block takes dense ones on cpu and cuda")
 
 
 def _empty(tensor: Tensor, *shape: int) -> Tensor:
@@ -161,40 +141,17 @@ def _fake_ffn_backward(
     return _gradients(x, w_gate, w_up, w_down, wants_dx, wants_weights)
 
 
-def _save_operands(ctx: Any, inputs: Tuple[Any, ...], output: Tensor) -> None:
-    *operands, ctx.contract = inputs
-    ctx.save_for_backward(*operands)
-
-
-def _save_all(ctx: Any, inputs: Tuple[Any, ...], output: Saving) -> None:
-    *operands, ctx.contract = inputs
-    ctx.save_for_backward(*operands, *output[1:])
-    ctx.mark_non_differentiable(*output[1:])
-    ctx.set_materialize_grads(False)
-
-
 def _backward(ctx: Any, dy: Optional[Tensor], *others: Optional[Tensor]) -> Tuple[Optional[Tensor], ...]:
     x, w_gate, w_up, w_down, *saved = ctx.saved_tensors
     wanted = ctx.needs_input_grad[:4]
     if dy is None:
         return (None,) * 5
     made = torch.ops.samebits.ffn_backward(
-        x, dy, w_gate, w_up, w_down, *(saved or (None, None, None)), ctx.contract, wanted[0], any(wanted[1:])
+        x, dy, w_gate, w_up, w_down, *(saved or (None, None, None)), ctx.how, wanted[0], any(wanted[1:])
     )
     return (*(gradient if want else None for gradient, want in zip(made, wanted)), None)
 
 
-def _no_second_derivative(ctx: Any, *gradients: Tensor) -> None:
-    raise RuntimeError("samebits computes first derivatives: a gradient of its gradients is not defined by a contract")
-
-
-for _name, _kernel, _fake in (
-    ("ffn", _ffn, _fake_ffn),
-    ("ffn_saving", _ffn_saving, _fake_ffn_saving),
-    ("ffn_backward", _ffn_backward, _fake_ffn_backward),
-):
-    register_kernel(_library, _name, _kernel)
-    torch.library.register_fake(f"samebits::{_name}", _fake, lib=_library)
-torch.library.register_autograd("samebits::ffn", _backward, setup_context=_save_operands, lib=_library)
-torch.library.register_autograd("samebits::ffn_saving", _backward, setup_context=_save_all, lib=_library)
-torch.library.register_autograd("samebits::ffn_backward", _no_second_derivative, lib=_library)
+register_block(
+    _library, "ffn", ((_ffn, _fake_ffn), (_ffn_saving, _fake_ffn_saving), (_ffn_backward, _fake_ffn_backward)), _backward
+)

@@ -9,14 +9,15 @@ from typing import Any, Dict, Optional, Tuple
 
 import torch
 
-from .operators import Gradients, Saving, described_results, described_saved, register_kernel
+from .operators import Gradients, Saving, described_results, described_saved
 from .plans import current_stream
+from .registration import Library, register_block
 from .sharded import SecondCut, ShardedBlock, sharded_block
 from .tensors import Described, described, rows_of
 
 Tensor = torch.Tensor
 Weights = Tuple[Tensor, Tensor, Tensor]  # gate, up, down
-_library = torch.library.Library("samebits", "FRAGMENT")
+_library = Library("samebits", "FRAGMENT")
 _WEIGHTS = "Tensor w_gate, Tensor w_up, Tensor w_down, Tensor? gate_columns, Tensor? up_columns, Tensor? down_rows"
 _library.define(f"sharded_ffn(Tensor x, {_WEIGHTS}, str layout) -> Tensor", tags=(torch.Tag.pt2_compliant_tag,))
 _library.define(
@@ -129,40 +130,20 @@ def _fake_ffn_backward(  # type: ignore[no-untyped-def]
     return _results(x, (w_gate, w_up, w_down), wants_dx, wants_weights)
 
 
-def _save_operands(ctx: Any, inputs: Tuple[Any, ...], output: Tensor) -> None:
-    *operands, ctx.layout = inputs
-    ctx.save_for_backward(*operands)
-
-
-def _save_all(ctx: Any, inputs: Tuple[Any, ...], output: Saving) -> None:
-    *operands, ctx.layout = inputs
-    ctx.save_for_backward(*operands, *output[1:])
-    ctx.mark_non_differentiable(*output[1:])
-    ctx.set_materialize_grads(False)
-
-
 def _backward(ctx: Any, dy: Optional[Tensor], *others: Optional[Tensor]) -> Tuple[Optional[Tensor], ...]:
     x, *weights = ctx.saved_tensors[:7]
     wanted = ctx.needs_input_grad[:4]
     if dy is None:
         return (None,) * 8
     made = torch.ops.samebits.sharded_ffn_backward(
-        x, dy, *weights, *(ctx.saved_tensors[7:] or (None, None, None)), ctx.layout, wanted[0], any(wanted[1:])
+        x, dy, *weights, *(ctx.saved_tensors[7:] or (None, None, None)), ctx.how, wanted[0], any(wanted[1:])
     )
     return (*(gradient if want else None for gradient, want in zip(made, wanted)), None, None, None, None)
 
 
-def _no_second_derivative(ctx: Any, *gradients: Tensor) -> None:
-    raise RuntimeError("samebits computes first derivatives: a gradient of its gradients is not defined by a contract")
-
-
-for _name, _kernel, _fake in (
-    ("sharded_ffn", _sharded_ffn, _fake_ffn),
-    ("sharded_ffn_saving", _sharded_ffn_saving, _fake_ffn_saving),
-    ("sharded_ffn_backward", _sharded_ffn_backward, _fake_ffn_backward),
-):
-    register_kernel(_library, _name, _kernel)
-    torch.library.register_fake(f"samebits::{_name}", _fake, lib=_library)
-torch.library.register_autograd("samebits::sharded_ffn", _backward, setup_context=_save_operands, lib=_library)
-torch.library.register_autograd("samebits::sharded_ffn_saving", _backward, setup_context=_save_all, lib=_library)
-torch.library.register_autograd("samebits::sharded_ffn_backward", _no_second_derivative, lib=_library)
+register_block(
+    _library,
+    "sharded_ffn",
+    ((_sharded_ffn, _fake_ffn), (_sharded_ffn_saving, _fake_ffn_saving), (_sharded_ffn_backward, _fake_ffn_backward)),
+    _backward,
+)

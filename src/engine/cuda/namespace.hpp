@@ -6,13 +6,10 @@
 #define SAMEBITS_GPU cuda
 
 #include "samebits/contract.hpp"
-#include "samebits/memory.hpp"
 
 namespace samebits::engine::cuda {
 
 inline constexpr const char* kEngineName = "cuda";
-inline constexpr const char* kRuntimeName = "CUDA";
-inline constexpr MemorySpace kMemorySpace = MemorySpace::cuda;
 inline constexpr Leaf kMatrixLeaf = Leaf::sm90;  // beside fma
 inline constexpr const char* kOtherLeaf = "gfx942 runs on the hip and cpu engines";
 

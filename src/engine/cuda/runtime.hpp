@@ -8,25 +8,14 @@
 #include "engine/hip/rocm.hpp"
 #else
 
-#include <cuda_runtime_api.h>
+#include "gpu/cuda_names.hpp"
 
 namespace samebits::engine::cuda {
 
+using namespace cuda_names;
+
 // The fast kernels for few tokens are fed by the copy engine and its barriers.
 inline constexpr bool kHasCopyEngine = true;
-
-// Where an address lies.
-struct AddressPlace {
-  bool device = false, managed = false;
-  int index = 0;
-};
-inline cudaError_t place_of(const void* address, AddressPlace& place) {
-  cudaPointerAttributes attributes{};
-  const cudaError_t code = cudaPointerGetAttributes(&attributes, address);
-  place = {attributes.type == cudaMemoryTypeDevice, attributes.type == cudaMemoryTypeManaged,
-           attributes.device};
-  return code;
-}
 
 }  // namespace samebits::engine::cuda
 #endif

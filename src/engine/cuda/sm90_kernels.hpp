@@ -46,8 +46,7 @@ class Kernels {
   int multiprocessors_;
   int levels_;
   StreamDevice stream_device_;
-  TileDevice tile_device_;
-  WideDevice wide_device_;
+  TileDevice tile_device_, wide_device_;
   DeviceBuffer pending_, barrier_;
 };
 

@@ -12,7 +12,7 @@ struct ShapeList {};
 using Shapes = ShapeList<Shape<32, 2, 1, 2>, Shape<32, 4, 1, 2>, Shape<64, 1, 2, 1>>;
 
 template <class Shape>
-void prepare_shape(WideDevice& device) {
+void prepare_shape(TileDevice& device) {
   allow_shared_memory(wide_kernel<Shape, TileLayout::k_major>, kShared);
   allow_shared_memory(wide_kernel<Shape, TileLayout::mn64>, kShared);
   int& most = device.most[Shape::kCluster - 1];
@@ -22,14 +22,14 @@ void prepare_shape(WideDevice& device) {
 }
 
 template <class... Every>
-WideDevice prepare_shapes(ShapeList<Every...>) {
-  WideDevice device;
+TileDevice prepare_shapes(ShapeList<Every...>) {
+  TileDevice device;
   (prepare_shape<Every>(device), ...);
   return device;
 }
 
 template <class Shape>
-void launch_shape(const TileProblem& problem, const Target& target, const WideResources& resources) {
+void launch_shape(const TileProblem& problem, const Target& target, const TileResources& resources) {
   const Room room = room_for<Shape>(problem.leaves->levels() + problem.lanes - 1);
   Arguments args{};
   // Boxes of tokens end with the tokens: what lies outside would be slow to come.
@@ -62,7 +62,7 @@ void launch_shape(const TileProblem& problem, const Target& target, const WideRe
 
 template <class... Every>
 void launch_wide(ShapeList<Every...>, const TileProblem& problem, const Target& target,
-                 const WideTuning& tuning, const WideResources& resources) {
+                 const WideTuning& tuning, const TileResources& resources) {
   const auto try_shape = [&]<class Shape>(Shape) {
     if (tuning.width != Shape::kWidth || tuning.groups != Shape::kGroups || tuning.parts != Shape::kParts)
       return false;
@@ -75,10 +75,10 @@ void launch_wide(ShapeList<Every...>, const TileProblem& problem, const Target& 
 }  // namespace
 }  // namespace wide
 
-WideDevice prepare_wide() { return wide::prepare_shapes(wide::Shapes()); }
+TileDevice prepare_wide() { return wide::prepare_shapes(wide::Shapes()); }
 
 void wide_store(const TileProblem& problem, const Target& target, const WideTuning& tuning,
-                const WideResources& resources) {
+                const TileResources& resources) {
   wide::launch_wide(wide::Shapes(), problem, target, tuning, resources);
 }
 

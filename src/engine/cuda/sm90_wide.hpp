@@ -20,29 +20,16 @@ struct WideTuning {
   int tokens() const { return width * groups; }
 };
 
-// How many blocks can be resident as clusters of 1 and 2.
-struct WideDevice {
-  int most[2] = {0, 0};
-  int blocks(int cluster) const { return most[cluster - 1]; }
-};
-
 // Whether these kernels can read the operands, `left` tokens and `right` weights, and follow the tree.
 bool wide_serves(const TileProblem& problem, int levels);
 
-WideTuning choose_wide(const TileProblem& problem, const WideDevice& device);
+WideTuning choose_wide(const TileProblem& problem, const TileDevice& device);
 
 // Once on every device, before a launch.
-WideDevice prepare_wide();
+TileDevice prepare_wide();
 
-struct WideResources {
-  float* pending = nullptr;  // as tile_pending_bytes has it
-  int levels = 0;
-  WideDevice device;
-  cudaStream_t stream = nullptr;
-  bool early = false;  // may begin before the kernel in front has ended
-};
-
+// `device` of the resources is prepare_wide's; pending nodes take no more than tile_pending_bytes.
 void wide_store(const TileProblem& problem, const Target& target, const WideTuning& tuning,
-                const WideResources& resources);
+                const TileResources& resources);
 
 }  // namespace samebits::engine::cuda

@@ -48,7 +48,7 @@ constexpr Choice kChoices[] = {
 
 }  // namespace
 
-WideTuning choose_wide(const TileProblem& problem, const WideDevice& device) {
+WideTuning choose_wide(const TileProblem& problem, const TileDevice& device) {
   WideTuning best;
   std::int64_t least = 0;
   for (const Choice& choice : kChoices) {

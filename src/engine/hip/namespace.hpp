@@ -6,13 +6,10 @@
 #define SAMEBITS_GPU hip
 
 #include "samebits/contract.hpp"
-#include "samebits/memory.hpp"
 
 namespace samebits::engine::hip {
 
 inline constexpr const char* kEngineName = "hip";
-inline constexpr const char* kRuntimeName = "HIP";
-inline constexpr MemorySpace kMemorySpace = MemorySpace::hip;
 inline constexpr Leaf kMatrixLeaf = Leaf::gfx942;  // beside fma
 inline constexpr const char* kOtherLeaf = "sm90 runs on the cuda and cpu engines";
 

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "engine/hip/namespace.hpp"
-#include "engine/hip/rocm_names.hpp"
+#include "gpu/rocm_names.hpp"
 
 namespace samebits::engine::hip {
 
-using namespace samebits::rocm;
+using namespace rocm_names;
 
 // No bulk copies with barriers on this device: few tokens are served by the tiles, too.
 inline constexpr bool kHasCopyEngine = false;

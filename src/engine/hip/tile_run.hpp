@@ -55,26 +55,10 @@ template <Leaf kLeaf, class Group>
 }
 
 // body(value, row, col) of every result of the tile that lies in the matrix, a fragment of each wave at a
-// time.
-template <class Group, class Body>
-[[gnu::always_inline]] SAMEBITS_HD inline void write_results(Group& group, std::int64_t row0,
-                                                             std::int64_t col0, std::int64_t rows,
-                                                             std::int64_t cols, const Body& body) {
-  unrolled<kSide * kSide>([&](auto f) {
-    constexpr int kM = f / kSide, kN = f % kSide;
-    group.barrier();
-    group.each(
-        [&](int thread, TileThread& mine) { mine.template put_fragment<kM, kN>(group.memory(), thread); });
-    group.barrier();
-    group.each([&](int thread, TileThread&) {
-      for_each_in_fragment(group.memory(), kM, kN, row0, col0, rows, cols, thread, body);
-    });
-  });
-}
-
-// The other way: body gives each value. Those outside the matrix stay as they are.
-template <class Group, class Body>
-[[gnu::always_inline]] SAMEBITS_HD inline void read_results(Group& group, std::int64_t row0,
+// time, in LDS. With kTakes the waves take back what body has made of the values; those outside the matrix
+// stay as they are.
+template <bool kTakes, class Group, class Body>
+[[gnu::always_inline]] SAMEBITS_HD inline void pass_results(Group& group, std::int64_t row0,
                                                             std::int64_t col0, std::int64_t rows,
                                                             std::int64_t cols, const Body& body) {
   unrolled<kSide * kSide>([&](auto f) {
@@ -86,9 +70,11 @@ template <class Group, class Body>
     group.each([&](int thread, TileThread&) {
       for_each_in_fragment(group.memory(), kM, kN, row0, col0, rows, cols, thread, body);
     });
-    group.barrier();
-    group.each(
-        [&](int thread, TileThread& mine) { mine.template take_fragment<kM, kN>(group.memory(), thread); });
+    if constexpr (kTakes) {
+      group.barrier();
+      group.each(
+          [&](int thread, TileThread& mine) { mine.template take_fragment<kM, kN>(group.memory(), thread); });
+    }
   });
 }
 
@@ -112,16 +98,18 @@ template <Leaf kLeaf, class Group, class List>
         group.each([&](int, TileThread& mine) { mine.clear(); });
         const Carried& carried = args.carried;
         if (carried.resumes && i == 0) {
-          read_results(group, row0, col0, rows, cols, [&](float& value, std::int64_t row, std::int64_t col) {
-            value = carried.data[row * carried.row_stride + col];
-          });
+          pass_results<true>(group, row0, col0, rows, cols,
+                             [&](float& value, std::int64_t row, std::int64_t col) {
+                               value = carried.data[row * carried.row_stride + col];
+                             });
         }
         run_leaf<kLeaf>(group, left, right, row0, col0, begin, leaf.length());
         begin += leaf.length();
         if (carried.stays_open && i + 1 == leaves.count) {
-          write_results(group, row0, col0, rows, cols, [&](float value, std::int64_t row, std::int64_t col) {
-            carried.data[row * carried.row_stride + col] = value;
-          });
+          pass_results<false>(group, row0, col0, rows, cols,
+                              [&](float value, std::int64_t row, std::int64_t col) {
+                                carried.data[row * carried.row_stride + col] = value;
+                              });
           break;
         }
         group.each([&](int, TileThread& mine) { mine.round(args.bf16_nodes); });
@@ -139,10 +127,12 @@ template <Leaf kLeaf, class Group, class List>
           group.each(
               [&](int thread, TileThread& mine) { mine.add_lanes(level, args.lanes_precision, thread); });
         }
-        write_results(group, row0, col0, rows, cols, [&](float value, std::int64_t row, std::int64_t col) {
-          store_node(target, row * target.row_stride + col * target.col_stride + node * target.node_stride,
-                     value);
-        });
+        pass_results<false>(
+            group, row0, col0, rows, cols, [&](float value, std::int64_t row, std::int64_t col) {
+              store_node(target,
+                         row * target.row_stride + col * target.col_stride + node * target.node_stride,
+                         value);
+            });
         ++node;
       }
     }

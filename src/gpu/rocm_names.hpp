@@ -6,7 +6,12 @@
 
 #include <cstddef>
 
-namespace samebits::rocm {
+#include "samebits/memory.hpp"
+
+namespace samebits::rocm_names {
+
+inline constexpr const char* kRuntimeName = "HIP";
+inline constexpr MemorySpace kMemorySpace = MemorySpace::hip;
 
 using cudaError_t = hipError_t;
 using cudaStream_t = hipStream_t;
@@ -114,4 +119,4 @@ inline cudaError_t place_of(const void* address, AddressPlace& place) {
   return code;
 }
 
-}  // namespace samebits::rocm
+}  // namespace samebits::rocm_names

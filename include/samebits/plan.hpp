@@ -59,7 +59,7 @@ struct Weights {
 };
 
 // What a forward leaves for its backward: [tokens of the context rank, I_r] each. Empty views mean the plan's
-// own.
+// own (PlanOptions::own_saved).
 struct Saved {
   View gate;
   View up;
@@ -75,6 +75,7 @@ struct PlanOptions {
   std::shared_ptr<engine::Engine> engine{};  // null: a CPU engine
   std::shared_ptr<Transport> transport{};    // null: one rank
   bool backward = true;                      // false: an inference plan, with less memory
+  bool own_saved = true;  // room of its own for what a forward leaves; false: calls bring it (`saved`)
   DownCut down = DownCut::automatic;
   WeightCut weights = WeightCut::automatic;
   GradientReduction gradient_reduction = GradientReduction::automatic;
@@ -99,7 +100,7 @@ struct PlanOptions {
 struct ForwardArgs {
   ConstView x;  // [local tokens, H]: the rank's tokens in global order, or its slice of them under sequence
                 // parallelism
-  View y;       // as x
+  View y{};     // as x; empty: not wanted, the call computes what backward reads and no more
   Weights weights;
   const TokenShards* shards = nullptr;  // null: `tokens` split evenly
   std::int64_t tokens = -1;             // of the whole sequence; -1: x.rows when one rank holds them all

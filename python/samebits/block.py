@@ -81,8 +81,7 @@ def ffn_backward(
     weights = (w_gate, w_up, w_down)
     rows = as_rows(x, shape)
     with cached.lock:
-        # The forward's result is not wanted; dx is memory of its shape that is written later.
-        cached.plan.forward(rows, out.dx, *weights, stream=stream)
+        cached.plan.forward(rows, None, *weights, stream=stream)
         cached.plan.backward(
             rows, as_rows(dy, shape), *weights, dx=out.dx, d_gate=out.d_gate, d_up=out.d_up, d_down=out.d_down, stream=stream
         )

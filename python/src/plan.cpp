@@ -43,7 +43,7 @@ void make(HeldPlan* self, const ContractOrText& contract, std::int64_t hidden, s
           std::int64_t max_tokens, int tp, int cp, bool sequence_parallel, nb::handle device, int threads,
           bool backward, const std::string& down, const std::string& weights, const std::string& gradients,
           const std::string& exchange, const std::string& overlap, int ranks_per_node,
-          std::int64_t max_rank_tokens, std::optional<HeldTransport> transport) {
+          std::int64_t max_rank_tokens, bool own_saved, std::optional<HeldTransport> transport) {
   PlanOptions options;
   if (transport) options.transport = transport->transport;
   try {
@@ -60,6 +60,7 @@ void make(HeldPlan* self, const ContractOrText& contract, std::int64_t hidden, s
     options.cover_exchange = cover_exchange(exchange);
     options.overlap = overlap_of(overlap);
     options.ranks_per_node = ranks_per_node;
+    options.own_saved = own_saved;
   } catch (const std::exception& error) {
     tell_others(options.transport.get(), error.what());
     throw;
@@ -217,8 +218,9 @@ const char* kPlanDoc =
     "or "
     "\"slice-owner\". overlap: \"auto\" or \"off\". ranks_per_node: neighbours on a machine, 0 where not "
     "said. "
-    "max_rank_tokens: of one context rank, 0 for what an even or zigzag split gives it. transport: None for "
-    "one rank.\n\n"
+    "max_rank_tokens: of one context rank, 0 for what an even or zigzag split gives it. own_saved=False: no "
+    "room for "
+    "what a forward leaves for its backward, which calls bring then (saved). transport: None for one rank.\n\n"
     "ValueError, Refused, EnvironmentProblem, MemoryError; RankError where ranks were given different "
     "things. Calls from "
     "several threads come one after the other.";
@@ -232,8 +234,9 @@ const char* kForwardDoc =
     "sequence, None "
     "where a rank holds all of them. saved: (gate, up, act), [tokens of the context rank, I_r] each, packed, "
     "for a "
-    "backward that comes after other forwards; None: the plan's own. stream: a CUDA stream's handle, 0 the "
-    "default one.";
+    "backward that comes after other forwards; None: the plan's own. y None: only what a backward reads is "
+    "computed, "
+    "without down, which is not read. stream: a CUDA stream's handle, 0 the default one.";
 
 const char* kBackwardDoc =
     "Gradients of a forward of the same tokens. Collective.\n\n"
@@ -254,7 +257,7 @@ void bind_plan(nb::module_& module) {
            "tp"_a = 1, "cp"_a = 1, "sequence_parallel"_a = false, "device"_a = "cpu", "threads"_a = 0,
            "backward"_a = true, "down"_a = "auto", "weights"_a = "auto", "gradients"_a = "auto",
            "exchange"_a = "auto", "overlap"_a = "auto", "ranks_per_node"_a = 0, "max_rank_tokens"_a = 0,
-           "transport"_a = nb::none())
+           "own_saved"_a = true, "transport"_a = nb::none())
       .def("forward", &forward, "x"_a.none(), "y"_a.none(), "gate"_a.none(), "up"_a.none(),
            "down"_a = nb::none(), nb::kw_only(), "gate_columns"_a = nb::none(), "up_columns"_a = nb::none(),
            "down_rows"_a = nb::none(), "shards"_a = nb::none(), "tokens"_a = nb::none(),

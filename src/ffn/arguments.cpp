@@ -74,13 +74,15 @@ void Plan::Impl::check_place(const char* name, const ConstView& view, DType also
   engine->require_reachable(name, view);
 }
 
-void Plan::Impl::check_weights(const Weights& w, bool backward) const {
+void Plan::Impl::check_weights(const Weights& w, Pass pass) const {
   const std::int64_t hidden = options.shape.hidden, intermediate = options.shape.intermediate;
   const std::int64_t i = shard.intermediate.length(), h = shard.hidden.length();
+  const bool backward = pass == Pass::backward;
   if (!backward || !by_rows()) {
     check_view("gate", w.gate, i, hidden);
     check_view("up", w.up, i, hidden);
   }
+  if (pass == Pass::activations) return;
   if (backward || !by_rows()) check_view("down", w.down, hidden, i);
   if (!by_rows()) return;
   if (backward) {
@@ -98,6 +100,8 @@ bool Plan::Impl::own_saved(const Saved& given) const {
 Saved Plan::Impl::saved_for(const Call& call, const Saved& given) const {
   const std::int64_t cols = shard.intermediate.length();
   if (own_saved(given)) {
+    if (!options.own_saved && call.held > 0)
+      refuse("the plan has no room of its own for activations: give `saved`");
     return {ffn::packed(gate, call.held, cols), ffn::packed(up, call.held, cols),
             ffn::packed(act, call.held, cols)};
   }

@@ -20,8 +20,9 @@ void Plan::Impl::backward(const BackwardArgs& args) {
   if (wants_gradients) check_gradients({args.d_gate, args.d_up, args.d_down});
   check_accumulation(args, call, wants_gradients);
   const bool sums_tokens = wants_gradients || args.accumulate != nullptr;
-  check_weights(args.weights, true);
-  if (own_saved(args.saved) && saved_tokens != call.shards->tokens) {
+  check_weights(args.weights, Pass::backward);
+  // A rank without tokens reads none, and cannot tell whose they would be.
+  if (call.held > 0 && own_saved(args.saved) && saved_tokens != call.shards->tokens) {
     throw Error(
         ErrorCode::invalid_argument,
         saved_tokens < 0

@@ -2,22 +2,32 @@
 #include <algorithm>
 
 #include "ffn/plan_impl.hpp"
+#include "samebits/error.hpp"
 
 namespace samebits {
 
 void Plan::Impl::forward(const ForwardArgs& args) {
   const Call call = begin_call(args.shards, args.tokens, args.x.rows, args.queue);
+  const bool wants_y = args.y.cols > 0;
   check_view("x", args.x, call.slice.length(), options.shape.hidden);
-  check_view("y", args.y, call.slice.length(), options.shape.hidden);
-  check_weights(args.weights, false);
+  if (wants_y) check_view("y", args.y, call.slice.length(), options.shape.hidden);
+  check_weights(args.weights, wants_y ? Pass::forward : Pass::activations);
+  const bool keep = options.backward || !own_saved(args.saved);
+  if (!wants_y && !keep) {
+    throw Error(ErrorCode::invalid_argument,
+                "y is empty, and nothing of an inference plan's forward is kept");
+  }
   const Saved saved = saved_for(call, args.saved);
 
   if (own_saved(args.saved)) saved_tokens = call.shards->tokens;
 
   const ConstView x = arrived(gathered_tokens(args.x, x_tokens, call), call);  // [held, H]
-  const bool keep = options.backward || !own_saved(args.saved);
   const engine::GateUp gate_up{x, args.weights.gate, args.weights.up, saved.gate, saved.up, saved.act, keep};
 
+  if (!wants_y) {
+    block->gate_up(gate_up, call.queue);
+    return;
+  }
   if (!sharded()) {
     block->gate_up_down(
         gate_up, {saved.act, args.weights.down, {0, options.shape.intermediate}, {{}, args.y}}, call.queue);

@@ -98,9 +98,11 @@ Plan::Impl::Impl(const PlanOptions& given)
   const std::int64_t held = shard.intermediate.length(), tokens = options.max_rank_tokens;
   block = engine->prepare({contract, hidden_axis, intermediate_axis, token_axis, tokens,
                            by_rows() ? shape.intermediate : held, options.backward});
-  gate = workspace.matrix(tokens, held);
-  up = workspace.matrix(tokens, held);
-  act = workspace.matrix(tokens, held);
+  if (options.own_saved) {
+    gate = workspace.matrix(tokens, held);
+    up = workspace.matrix(tokens, held);
+    act = workspace.matrix(tokens, held);
+  }
   if (options.backward) {
     d_gate = workspace.matrix(tokens, held);
     d_up = workspace.matrix(tokens, held);

@@ -44,7 +44,9 @@ class Plan::Impl {
   void check_view(const char* name, const ConstView& view, std::int64_t rows, std::int64_t cols) const;
   // The parts of check_view that do not depend on the shape; `also` is a second legal dtype.
   void check_place(const char* name, const ConstView& view, DType also) const;
-  void check_weights(const Weights& weights, bool backward) const;
+  // Which weights are read: gate and up, those and down's, or a backward's.
+  enum class Pass { activations, forward, backward };
+  void check_weights(const Weights& weights, Pass pass) const;
   bool own_saved(const Saved& given) const;
   Saved saved_for(const Call& call, const Saved& given) const;
 

@@ -106,6 +106,8 @@ TEST_F(Cuda, RandomLayoutsCutsAndReductions) {
     const BlockInputs in = random_inputs(random, kind, random_shape(random), pick(random, kTokens));
     run.f32_gradients = uniform(random, 0, 2) == 0;
     const BlockOutputs expected = cpu_outputs(run.contract, in, run.f32_gradients);
+    run.given_saved = uniform(random, 0, 1) == 0;
+    run.recompute = uniform(random, 0, 2) == 0;
     for (int variant = 0; variant < 3; ++variant) {
       run.layout = parse_layout(pick(random, kLayouts));
       run.split = pick<TokenSplit>(random, {TokenSplit::contiguous, TokenSplit::zigzag, TokenSplit::random});

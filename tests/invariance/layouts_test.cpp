@@ -91,6 +91,8 @@ TEST_P(Layouts, RandomShapesCutsAndValues) {
       run.callbacks = uniform(random, 0, 3) == 0;
       run.placement.padding = uniform(random, 0, 2) == 0 ? 5 : 0;
       run.f32_gradients = uniform(random, 0, 2) == 0;
+      run.given_saved = uniform(random, 0, 1) == 0;
+      run.recompute = uniform(random, 0, 2) == 0;
       expect_equals_reference(run, in, expected,
                               fmt::format("round {} {} {}x{}x{}", round, name_of(kind), tokens, shape.hidden,
                                           shape.intermediate));

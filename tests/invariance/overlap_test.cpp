@@ -54,6 +54,8 @@ BlockRun random_run(Random& random) {
   run.callbacks = uniform(random, 0, 2) == 0;
   run.placement.padding = uniform(random, 0, 2) == 0 ? 3 : 0;
   run.f32_gradients = uniform(random, 0, 2) == 0;
+  run.given_saved = uniform(random, 0, 1) == 0;
+  run.recompute = uniform(random, 0, 2) == 0;
   return run;
 }
 

@@ -68,6 +68,10 @@ def test_shapes():
     with pytest.raises(ValueError, match=r"dy is \[76, 64\], x is \[77, 64\]"):
         samebits.ffn_backward(x, BLOCK.dy[1:], gate, up, down)
     plan, y = plan_of(), np.zeros_like(x)
+    with pytest.raises(ValueError, match="no room of its own for activations"):
+        plan_of(own_saved=False).forward(x, y, gate, up, down)
+    with pytest.raises(ValueError, match="y is empty, and nothing of an inference plan's forward is kept"):
+        plan_of(backward=False).forward(x, None, gate, up, down)
     with pytest.raises(ValueError, match="^y is 76 x 64, the plan expects 77 x 64$"):
         plan.forward(x, y[1:], gate, up, down)
     with pytest.raises(ValueError, match="78 tokens .* are more than the plan's 77"):

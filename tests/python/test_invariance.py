@@ -37,6 +37,10 @@ def test_random_shapes_against_plans_of_their_own():
         saved = tuple(np.zeros((block.tokens, block.intermediate), BF16) for _ in range(3))
         plan.forward(block.x, y, *block.weights, saved=saved)
         plan.forward(block.x[:1], np.zeros_like(y[:1]), *block.weights)  # another forward comes between
+        if random.integers(2):  # the activations anew, without the result
+            saved = tuple(np.zeros_like(array) for array in saved)
+            plan = samebits.Plan(contract, block.hidden, block.intermediate, block.tokens + room, own_saved=False)
+            plan.forward(block.x, None, *block.weights[:2], saved=saved)
         for array in saved:
             array.flags.writeable = False  # a backward only reads them
         plan.backward(block.x, block.dy, *block.weights, dx=dx, saved=saved)

@@ -77,6 +77,7 @@ PlanOptions options_of(const BlockRun& run, const BlockInputs& in, std::shared_p
   options.overlap = run.overlap;
   options.chunks = run.chunks;
   options.control = run.control;
+  options.own_saved = !run.given_saved;
   return options;
 }
 
@@ -135,7 +136,7 @@ std::string describe(const BlockRun& run) {
   return fmt::format(
       "{} on {}, {}, split {}/{}, down {}, gradients {}, covers {} up to {} bytes, overlap {} in {} chunks "
       "of {} rows "
-      "by {}, {} ranks a node{}, rows {} apart from {}{}",
+      "by {}, {} ranks a node{}, rows {} apart from {}{}{}{}",
       canonical(run.contract), name_of(run.layout), engine, static_cast<int>(run.split), run.split_seed,
       static_cast<int>(run.down), static_cast<int>(run.gradients), static_cast<int>(run.covers),
       run.one_shot_bytes, static_cast<int>(run.overlap), run.chunks.most, run.chunks.least_rows,
@@ -143,7 +144,8 @@ std::string describe(const BlockRun& run) {
       run.played      ? ", on a played device"
       : run.callbacks ? (run.concurrent ? ", callbacks" : ", callbacks in turn")
                       : "",
-      run.placement.padding, run.placement.shift, run.f32_gradients ? ", f32 gradients" : "");
+      run.placement.padding, run.placement.shift, run.f32_gradients ? ", f32 gradients" : "",
+      run.given_saved ? ", activations given" : "", run.recompute ? " and computed anew" : "");
 }
 
 BlockOutputs run_block(const BlockRun& run, const BlockInputs& in) {
@@ -183,8 +185,12 @@ BlockOutputs run_block(const BlockRun& run, const BlockInputs& in) {
     const PlanOptions options = options_of(run, in, engine, std::move(transport));
     PlanOptions inference = options;
     inference.backward = false;
+    inference.own_saved = true;
     inference.weights = WeightCut::automatic;
     Plan training_plan(options), inference_plan(inference);
+    std::optional<Plan> other_plan;
+    if (run.recompute) other_plan.emplace(options);
+    Plan& backward_plan = run.recompute ? *other_plan : training_plan;
 
     const RankShard& shard = training_plan.shard();
     const std::vector<std::int64_t> rows = rows_of(run.layout, shard, shards);
@@ -201,6 +207,10 @@ BlockOutputs run_block(const BlockRun& run, const BlockInputs& in) {
                  dx = matrix(count, hidden, DType::bf16), d_gate = matrix(held, hidden, dtype),
                  d_up = matrix(held, hidden, dtype), d_down = matrix(hidden, held, dtype);
 
+    const std::int64_t all_held = shards.count(shard.cp_rank);
+    const auto activation = [&] { return Matrix(*engine, all_held, held, DType::bf16, {}); };
+    const Matrix saved_gate = activation(), saved_up = activation(), saved_act = activation();
+
     ForwardArgs forward;
     forward.x = x.view();
     forward.shards = &shards;
@@ -210,8 +220,22 @@ BlockOutputs run_block(const BlockRun& run, const BlockInputs& in) {
     inference_plan.forward(forward);
     forward.y = t.view();
     forward.weights = training_plan.slice(gate.view(), up.view(), down.view());
-    training_plan.forward(forward);
+    if (run.given_saved) forward.saved = {saved_gate.view(), saved_up.view(), saved_act.view()};
+    if (run.recompute && run.given_saved) {
+      const Matrix gone_gate = activation(), gone_up = activation(), gone_act = activation();
+      ForwardArgs first = forward;
+      first.saved = {gone_gate.view(), gone_up.view(), gone_act.view()};
+      training_plan.forward(first);
+      engine->synchronize(queue);
+    } else {
+      training_plan.forward(forward);
+    }
+    if (run.recompute) {
+      forward.y = {};
+      backward_plan.forward(forward);
+    }
     BackwardArgs backward;
+    backward.saved = forward.saved;
     backward.x = x.view();
     backward.dy = dy.view();
     backward.weights = forward.weights;
@@ -221,7 +245,7 @@ BlockOutputs run_block(const BlockRun& run, const BlockInputs& in) {
     backward.d_up = d_up.view();
     backward.d_down = d_down.view();
     backward.queue = queue;
-    training_plan.backward(backward);
+    backward_plan.backward(backward);
 
     const auto collect = [&](const char* name, auto& whole, std::vector<bool>& seen, std::int64_t whole_cols,
                              std::span<const std::int64_t> at, std::int64_t col0, const Matrix& part) {

@@ -51,6 +51,8 @@ struct BlockRun {
   std::uint64_t delay_seed = 0;
   Placement placement{};  // of every operand and result
   bool f32_gradients = false;
+  bool given_saved = false;  // activations in the caller's memory
+  bool recompute = false;    // by a plan that saw no other forward than one without its result
   bool control = false;
 };
 std::string describe(const BlockRun& run);

@@ -120,7 +120,7 @@ class GradientSum:
         key = (part.contract, hidden, intermediate, weight.device)
         if key not in self._plans:
             where = {"device": "cpu", "threads": torch.get_num_threads()} if weight.device.type == "cpu" else {"device": str(weight.device)}
-            self._plans[key] = Plan(part.contract, hidden, intermediate, self._micro_batch, **where)
+            self._plans[key] = Plan(part.contract, hidden, intermediate, self._micro_batch, own_saved=False, **where)
         return self._plans[key]
 
     def _ffn(self, part: Any, x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tensor:
@@ -180,7 +180,7 @@ def _run_forward(
     y = torch.empty(x.shape, dtype=torch.bfloat16, device=x.device)
     rows = rows_of(x)
     width = weights[0].shape[0]
-    saved = [torch.empty(tokens if saves else 0, width, dtype=torch.bfloat16, device=x.device) for _ in range(3)]
+    saved = [torch.empty(tokens, width, dtype=torch.bfloat16, device=x.device) for _ in range(3)]
     gate, up, down = weights
     sum_._plan(part).forward(
         described("x", rows), described("y", rows_of(y)), described("gate", gate), described("up", up), described("down", down),

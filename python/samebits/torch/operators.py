@@ -98,19 +98,17 @@ def _ffn_backward(
     weights = described("gate", w_gate), described("up", w_up), described("down", w_down)
     operands = (described("x", rows), described("dy", rows_of(dy)), *weights)
     results = described_results(*out)
-    kept = plan_for(contract, hidden, intermediate, device, stream, True, rows.shape[0])
-    if gate is not None and up is not None and act is not None:
-        kept.plan.backward(*operands, **results, saved=described_saved(gate, up, act), stream=stream)
-        return out
-    y = torch.empty_like(rows, memory_format=torch.contiguous_format)  # of the forward that is computed anew: nobody reads it
-    with kept.lock:
-        kept.plan.forward(operands[0], described("y", y), *weights, stream=stream)
-        kept.plan.backward(*operands, **results, stream=stream)
+    plan = plan_for(contract, hidden, intermediate, device, stream, True, rows.shape[0]).plan
+    anew = gate is None or up is None or act is None
+    saved = _saved(x, intermediate) if anew else (gate, up, act)
+    if anew:
+        plan.forward(operands[0], None, *weights, saved=described_saved(*saved), stream=stream)
+    plan.backward(*operands, **results, saved=described_saved(*saved), stream=stream)
     return out
 
 
 def described_saved(gate: Tensor, up: Tensor, act: Tensor) -> Optional[Tuple[Described, Described, Described]]:
-    """None where they have no elements: the plan's own then, which are not read either."""
+    """None where they have no elements."""
     return (described("gate", gate), described("up", up), described("act", act)) if gate.numel() else None
 
 

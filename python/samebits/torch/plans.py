@@ -23,13 +23,12 @@ LEAST_TOKENS = 32
 
 
 class _Kept:
-    """A plan, and the lock of whoever needs two calls in a row."""
+    """A plan, and when it was used last."""
 
-    __slots__ = ("plan", "max_tokens", "lock", "used")
+    __slots__ = ("plan", "max_tokens", "used")
 
     def __init__(self, plan: Plan) -> None:
         self.plan, self.max_tokens = plan, plan.max_tokens
-        self.lock = threading.Lock()
         self.used = 0
 
 
@@ -89,7 +88,8 @@ def _captured_plan(number: int, key: _Key, tokens: int) -> _Kept:
 def _make(key: _Key, tokens: int) -> _Kept:
     contract, hidden, intermediate, device, _, backward = key
     where = {"device": "cpu", "threads": torch.get_num_threads()} if device < 0 else {"device": f"cuda:{device}"}
-    return _Kept(Plan(contract, hidden, intermediate, rounded_tokens(tokens), backward=backward, **where))
+    # What a training forward leaves is PyTorch's memory.
+    return _Kept(Plan(contract, hidden, intermediate, rounded_tokens(tokens), backward=backward, own_saved=not backward, **where))
 
 
 def _memory(device: int) -> ContextManager[None]:

@@ -97,8 +97,8 @@ class ShardedBlock:
         where = {"device": "cpu", "threads": torch.get_num_threads()} if self.device.type == "cpu" else {"device": str(self.device)}
         return Plan(
             self.contract, self.hidden, self.intermediate, tokens, tp=self.layout.tp, cp=self.layout.cp,
-            sequence_parallel=self.layout.sequence_parallel, backward=backward, max_rank_tokens=most, transport=self._transport,
-            **where, **self._options,
+            sequence_parallel=self.layout.sequence_parallel, backward=backward, own_saved=not backward, max_rank_tokens=most,
+            transport=self._transport, **where, **self._options,
         )  # fmt: skip
 
     def _make(self, backward: bool, tokens: int, most: int) -> Plan:

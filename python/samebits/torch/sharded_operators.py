@@ -105,11 +105,10 @@ def _sharded_ffn_backward(  # type: ignore[no-untyped-def]
     operands = described("x", rows), described("dy", rows_of(dy)), *_described_weights(weights)
     with block.lock:
         plan = block.plan(True, held)
-        if gate is not None:
-            common["saved"] = described_saved(gate, up, act)
-        else:  # the forward anew: nobody reads its result
-            y, ahead = torch.empty_like(rows, memory_format=torch.contiguous_format), second_cut_for(block, weights, given, False)
-            plan.forward(operands[0], described("y", y), *operands[2:], **_described_cut(ahead), **common)
+        saved = _saved(block, x, held.mine) if gate is None else (gate, up, act)
+        common["saved"] = described_saved(*saved)
+        if gate is None:
+            plan.forward(operands[0], None, *operands[2:], **common)
         plan.backward(*operands, **_described_cut(cut), **described_results(*out), **common)
     return out
 

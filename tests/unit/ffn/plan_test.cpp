@@ -189,6 +189,56 @@ TEST(Plan, SavedActivationsAreTheCallers) {
   expect_same_bits("d_down", a.d_down.data(), b.d_down.data(), 24, 48);
 }
 
+TEST(Plan, WithoutRoomOfItsOwnActivationsAreGiven) {
+  SmallPlan whole(4);
+  PlanOptions options = whole.options;
+  options.own_saved = false;
+  Plan plan(options);
+  EXPECT_EQ(whole.plan.workspace_bytes() - plan.workspace_bytes(), 3 * 4 * 48 * sizeof(std::uint16_t));
+  expect_says(message_of(ErrorCode::invalid_argument, [&] { plan.forward(whole.forward(4)); }),
+              "no room of its own");
+  expect_says(message_of(ErrorCode::invalid_argument, [&] { plan.backward(whole.backward(4)); }),
+              "before any forward");
+
+  whole.plan.forward(whole.forward(4));
+  whole.plan.backward(whole.backward(4));
+  SmallPlan other(4);
+  std::vector<std::uint16_t> gate(4 * 48), up(4 * 48), act(4 * 48);
+  const Saved saved{host_view(gate.data(), 4, 48), host_view(up.data(), 4, 48), host_view(act.data(), 4, 48)};
+  ForwardArgs forward = other.forward(4);
+  forward.saved = saved;
+  plan.forward(forward);
+  BackwardArgs backward = other.backward(4);
+  backward.saved = saved;
+  plan.backward(backward);
+  expect_same_bits("y", other.y.data(), whole.y.data(), 4, 24);
+  expect_same_bits("dx", other.dx.data(), whole.dx.data(), 4, 24);
+  expect_same_bits("d_down", other.d_down.data(), whole.d_down.data(), 24, 48);
+  plan.forward(other.forward(0));  // nothing to leave
+  plan.backward(other.backward(0));
+}
+
+// Activations that were not kept are computed anew, without the result.
+TEST(Plan, AForwardWithoutItsResult) {
+  SmallPlan whole(4), again(4);
+  whole.plan.forward(whole.forward(4));
+  whole.plan.backward(whole.backward(4));
+  ForwardArgs forward = again.forward(4);
+  forward.y = {};
+  forward.weights.down = {};  // not read
+  again.plan.forward(forward);
+  again.plan.backward(again.backward(4));
+  expect_same_bits("dx", again.dx.data(), whole.dx.data(), 4, 24);
+  expect_same_bits("d_gate", again.d_gate.data(), whole.d_gate.data(), 48, 24);
+  expect_same_bits("d_down", again.d_down.data(), whole.d_down.data(), 24, 48);
+
+  PlanOptions options = whole.options;
+  options.backward = false;
+  Plan inference(options);
+  expect_says(message_of(ErrorCode::invalid_argument, [&] { inference.forward(forward); }),
+              "nothing of an inference");
+}
+
 TEST(Plan, DxOrGradientsAlone) {
   SmallPlan a(4), b(4);
   a.plan.forward(a.forward(4));

@@ -42,7 +42,7 @@ MUTANTS = {
                       "        }\n"
                       "      }\n"
                       "      const float* row = t.rows.value + piece.begin;"),
-    "swapped node": ("src/ffn/cover_reduction.cpp",
+    "swapped node": ("src/ffn/tensor/cover_reduction.cpp",
                      "finish_[static_cast<std::size_t>(lane)][next] = {data, row_stride, merges_[next]};",
                      "const std::size_t swapped = all_nodes_ > 2 && (next == 1 || next == 2) ? 3 - next : next;\n"
                      "      finish_[static_cast<std::size_t>(lane)][swapped] = {data, row_stride, merges_[swapped]};"),
@@ -52,7 +52,7 @@ MUTANTS = {
                             "      if (!t.round_nodes) {\n        push_nodes"),
     "contraction left on": ("CMakeLists.txt", "-Wno-sign-conversion;-ffp-contract=off;", "-Wno-sign-conversion;-ffp-contract=fast;-mfma;"),
     "an open leaf begun anew": ("src/engine/cpu/contraction.cpp", "    if (problem.program->resumes()) tile.resume();\n", ""),
-    "merges of a sum left out": ("src/ffn/accumulation.cpp", "inputs_.push_back({from, nodes * sum.cols, input.merges});",
+    "merges of a sum left out": ("src/ffn/context/accumulation.cpp", "inputs_.push_back({from, nodes * sum.cols, input.merges});",
                                  "inputs_.push_back({from, nodes * sum.cols, std::min(input.merges, 1)});"),
     "flush to zero": ("src/engine/fp_environment.hpp", "_mm_setcsr(0x1F80);", "_mm_setcsr(0x9FC0);"),
 }
@@ -67,7 +67,7 @@ EXTRA = {  # what completes a mutant: more of (file, text, replacement)
     ],
 }
 # Of the schedules that overlap: an exchange or a queue that is not waited for, a buffer too few.
-PLAN, COVERS, LANE = "src/ffn/plan.cpp", "src/ffn/cover_reduction.cpp", "src/ffn/exchange_lane.cpp"
+PLAN, COVERS, LANE = "src/ffn/plan.cpp", "src/ffn/tensor/cover_reduction.cpp", "src/ffn/rank/exchange_lane.cpp"
 SCHEDULE_MUTANTS = {
     "covers finished before they arrive": (
         COVERS, "  exchanges_.wait(tickets_[static_cast<std::size_t>((chunk + 1) * lanes_ - 1) % kOnTheirWay], queue);\n", ""),
@@ -78,7 +78,7 @@ SCHEDULE_MUTANTS = {
     "the gathers of earlier chunks forgotten": (
         COVERS, "    block.finish({gate, up, out}, queue);\n    return last_gather_;", "    block.finish({gate, up, out}, queue);\n    return {};"),
     "tokens contracted before they arrive": (
-        "src/ffn/token_reduction.cpp", "  exchanges_.wait(operands_[slot].arrival, queue);\n", "  static_cast<void>(queue);\n"),
+        "src/ffn/context/token_reduction.cpp", "  exchanges_.wait(operands_[slot].arrival, queue);\n", "  static_cast<void>(queue);\n"),
     "by rows, A used before it arrives": (
         "src/ffn/forward.cpp", "exchanges->wait(gather_intermediate->all_rows(saved.act, all, call.queue), call.queue);",
         "gather_intermediate->all_rows(saved.act, all, call.queue);"),

@@ -53,7 +53,7 @@ struct TokenShards {
   SAMEBITS_API std::int64_t count(int cp_rank) const;
 };
 
-// A rank's slice, among tp ranks, of `count` things: [count*r/tp, count*(r+1)/tp).
+// A part, of `parts`, of `count` things: [count*part/parts, count*(part+1)/parts).
 SAMEBITS_API Interval even_slice(std::int64_t count, int parts, int part);
 
 }  // namespace samebits

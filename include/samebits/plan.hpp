@@ -95,6 +95,11 @@ struct PlanOptions {
   ChunkRule chunks{};
   bool control =
       false;  // moves the first split of the I and token axes: deliberately wrong, to show a check's power
+
+  // Every call compares what ranks hold copies of, by digests: the token shards of all, x and dy of tensor
+  // ranks, the weights of context ranks. Copies that differ end in Error(disagreement) on every rank, not in
+  // other bits. Reads all of them and waits for the queue: for finding faults, not under a graph's capture.
+  bool check_replicas = false;
 };
 
 struct ForwardArgs {

@@ -43,7 +43,8 @@ void make(HeldPlan* self, const ContractOrText& contract, std::int64_t hidden, s
           std::int64_t max_tokens, int tp, int cp, bool sequence_parallel, nb::handle device, int threads,
           bool backward, const std::string& down, const std::string& weights, const std::string& gradients,
           const std::string& exchange, const std::string& overlap, int ranks_per_node,
-          std::int64_t max_rank_tokens, bool own_saved, std::optional<HeldTransport> transport) {
+          std::int64_t max_rank_tokens, bool own_saved, bool check_replicas,
+          std::optional<HeldTransport> transport) {
   PlanOptions options;
   if (transport) options.transport = transport->transport;
   try {
@@ -61,6 +62,7 @@ void make(HeldPlan* self, const ContractOrText& contract, std::int64_t hidden, s
     options.overlap = overlap_of(overlap);
     options.ranks_per_node = ranks_per_node;
     options.own_saved = own_saved;
+    options.check_replicas = check_replicas;
   } catch (const std::exception& error) {
     tell_others(options.transport.get(), error.what());
     throw;
@@ -220,7 +222,13 @@ const char* kPlanDoc =
     "said. "
     "max_rank_tokens: of one context rank, 0 for what an even or zigzag split gives it. own_saved=False: no "
     "room for "
-    "what a forward leaves for its backward, which calls bring then (saved). transport: None for one rank.\n\n"
+    "what a forward leaves for its backward, which calls bring then (saved). check_replicas=True: every call "
+    "compares, by digests, what ranks hold copies "
+    "of: the "
+    "order of the tokens, x and dy of tensor ranks, weights of context ranks; RankError where they differ. "
+    "Slow: "
+    "for "
+    "finding faults. transport: None for one rank.\n\n"
     "ValueError, Refused, EnvironmentProblem, MemoryError; RankError where ranks were given different "
     "things. Calls from "
     "several threads come one after the other.";
@@ -257,7 +265,7 @@ void bind_plan(nb::module_& module) {
            "tp"_a = 1, "cp"_a = 1, "sequence_parallel"_a = false, "device"_a = "cpu", "threads"_a = 0,
            "backward"_a = true, "down"_a = "auto", "weights"_a = "auto", "gradients"_a = "auto",
            "exchange"_a = "auto", "overlap"_a = "auto", "ranks_per_node"_a = 0, "max_rank_tokens"_a = 0,
-           "own_saved"_a = true, "transport"_a = nb::none())
+           "own_saved"_a = true, "check_replicas"_a = false, "transport"_a = nb::none())
       .def("forward", &forward, "x"_a.none(), "y"_a.none(), "gate"_a.none(), "up"_a.none(),
            "down"_a = nb::none(), nb::kw_only(), "gate_columns"_a = nb::none(), "up_columns"_a = nb::none(),
            "down_rows"_a = nb::none(), "shards"_a = nb::none(), "tokens"_a = nb::none(),

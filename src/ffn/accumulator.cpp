@@ -5,8 +5,9 @@
 #include <array>
 
 #include "ffn/accumulator_impl.hpp"
-#include "ffn/handshake.hpp"
-#include "ffn/or_abort.hpp"
+#include "ffn/rank/handshake.hpp"
+#include "ffn/rank/or_abort.hpp"
+#include "ffn/rank/words.hpp"
 
 namespace samebits {
 
@@ -19,10 +20,12 @@ GradientAccumulator::GradientAccumulator(Plan& plan, const AccumulatorOptions& o
           throw Error(ErrorCode::invalid_argument,
                       "an accumulator is of a plan made with backward, and of no control");
         }
+        const std::string tokens = options.tokens < 0
+                                       ? fmt::format("at most {}", options.max_tokens)
+                                       : fmt::format("{} of at most {}", options.tokens, options.max_tokens);
         const std::array<ffn::AgreedField, 1> field = {
-            {{"accumulator",
-              fmt::format("{} of at most {} tokens in {} stretches, reduction {}", options.tokens,
-                          options.max_tokens, options.stretches, static_cast<int>(options.reduction))}}};
+            {{"accumulator", fmt::format("{} tokens in {} stretches, gradients {}", tokens, options.stretches,
+                                         ffn::word_of(ffn::kGradientWords, options.reduction))}}};
         ffn::agree(*impl.ranks.all, *impl.engine, field);
         impl_ = std::make_unique<Impl>(impl, options);
       },

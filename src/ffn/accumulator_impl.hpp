@@ -1,7 +1,7 @@
 // What a GradientAccumulator holds.
 #pragma once
 
-#include "ffn/accumulation.hpp"
+#include "ffn/context/accumulation.hpp"
 #include "ffn/plan_impl.hpp"
 #include "samebits/accumulator.hpp"
 

@@ -1,7 +1,10 @@
 // What a call was given, against what the plan expects.
 #include <fmt/format.h>
 
+#include <array>
+
 #include "ffn/plan_impl.hpp"
+#include "ffn/rank/replicas.hpp"
 #include "layout/cuts.hpp"
 #include "samebits/error.hpp"
 
@@ -9,6 +12,18 @@ namespace samebits {
 namespace {
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
+
+// "0-8 16-24 | 8-16": the intervals of each context rank.
+std::string in_words(const std::vector<std::vector<Interval>>& of_rank) {
+  std::string text;
+  for (const auto& intervals : of_rank) {
+    if (&intervals != &of_rank.front()) text += " | ";
+    for (const Interval& interval : intervals)
+      text +=
+          fmt::format("{}{}-{}", &interval == &intervals.front() ? "" : " ", interval.begin, interval.end);
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -43,8 +58,9 @@ Plan::Impl::Call Plan::Impl::begin_call(const TokenShards* shards, std::int64_t 
   // All ranks know all shards, so all of them refuse.
   for (int rank = 0; rank < ranks.cp; ++rank) {
     if (shards->tokens <= options.max_tokens && shards->count(rank) <= options.max_rank_tokens) continue;
-    refuse(fmt::format("{} tokens ({} on context rank {}) are more than the plan's {} ({})", shards->tokens,
-                       shards->count(rank), rank, options.max_tokens, options.max_rank_tokens));
+    refuse(fmt::format(
+        "{} tokens ({} on context rank {}) are more than the plan's max_tokens {} (max_rank_tokens {})",
+        shards->tokens, shards->count(rank), rank, options.max_tokens, options.max_rank_tokens));
   }
   const std::int64_t held = shards->count(ranks.cp_rank);
   const bool slices = sharded() && options.layout.sequence_parallel;
@@ -70,7 +86,8 @@ void Plan::Impl::check_place(const char* name, const ConstView& view, DType also
     refuse(fmt::format("{} begins at an address that is no multiple of {}", name, size_of(view.dtype)));
   }
   if (!(view.device == engine->device()))
-    refuse(fmt::format("{} lies on another device than the plan's engine", name));
+    refuse(fmt::format("{} lies on another device ({}) than the plan's engine ({})", name,
+                       name_of(view.device), name_of(engine->device())));
   engine->require_reachable(name, view);
 }
 
@@ -91,6 +108,26 @@ void Plan::Impl::check_weights(const Weights& w, Pass pass) const {
   } else {
     check_view("down_rows", w.down_rows, h, intermediate);
   }
+}
+
+void Plan::Impl::compare_replicas(const Call& call, const ConstView& x, const ConstView& dy, const Weights& w,
+                                  const BackwardArgs* backward) const {
+  if (!options.check_replicas) return;
+  std::string tokens = in_words(call.shards->of_rank);
+  if (backward != nullptr && backward->counted >= 0) tokens += fmt::format(", {} count", backward->counted);
+  if (backward != nullptr && backward->places != nullptr)
+    tokens += fmt::format(", at {}", in_words(*backward->places));
+  using Over = ffn::CopiedOver;
+  const Over of_tokens = options.layout.sequence_parallel ? Over::nobody : Over::tensor;
+  const std::array<ffn::Replica, 8> replicas{{{"x", x, of_tokens},
+                                              {"dy", dy, of_tokens},
+                                              {"gate", w.gate, Over::context},
+                                              {"up", w.up, Over::context},
+                                              {"down", w.down, Over::context},
+                                              {"gate_columns", w.gate_columns, Over::context},
+                                              {"up_columns", w.up_columns, Over::context},
+                                              {"down_rows", w.down_rows, Over::context}}};
+  ffn::compare_replicas(ranks, *engine, tokens, replicas, call.queue);
 }
 
 bool Plan::Impl::own_saved(const Saved& given) const {

@@ -32,6 +32,7 @@ void Plan::Impl::backward(const BackwardArgs& args) {
                           call.shards->tokens, saved_tokens));
   }
   const Saved saved = saved_for(call, args.saved);
+  compare_replicas(call, args.x, args.dy, args.weights, &args);
   const View dg = ffn::packed(d_gate, call.held, shard.intermediate.length());
   const View du = ffn::packed(d_up, call.held, shard.intermediate.length());
 

@@ -18,6 +18,7 @@ void Plan::Impl::forward(const ForwardArgs& args) {
                 "y is empty, and nothing of an inference plan's forward is kept");
   }
   const Saved saved = saved_for(call, args.saved);
+  compare_replicas(call, args.x, {}, args.weights, nullptr);
 
   if (own_saved(args.saved)) saved_tokens = call.shards->tokens;
 

@@ -4,11 +4,9 @@
 
 #include <algorithm>
 
-#include "ffn/handshake.hpp"
-#include "ffn/or_abort.hpp"
 #include "ffn/plan_impl.hpp"
-#include "layout/cuts.hpp"
-#include "numerics/walk.hpp"
+#include "ffn/rank/handshake.hpp"
+#include "ffn/rank/or_abort.hpp"
 #include "samebits/error.hpp"
 
 namespace samebits {
@@ -35,22 +33,6 @@ void check_options(const PlanOptions& o) {
   ffn::checked_bytes(o.shape.hidden, o.shape.intermediate, 1024);
 }
 
-// Columns where the TP degree cuts between leaves, rows elsewhere.
-DownCut choose_down(const PlanOptions& o, const numerics::AxisTree& intermediate,
-                    const std::vector<std::int64_t>& leaf_cuts) {
-  if (o.down == DownCut::rows) return o.layout.tp > 1 ? DownCut::rows : DownCut::columns;
-  if (!leaf_cuts.empty()) return DownCut::columns;
-  if (o.down == DownCut::automatic) return DownCut::rows;
-  const std::int64_t leaves = numerics::count_leaves(intermediate);
-  throw Error(
-      ErrorCode::refused,
-      fmt::format(
-          "down cut by columns over tp{}: the contract's tree of I={} has {} {}, so a cut would fall inside "
-          "one; tp {} cut between leaves, or cut down by rows",
-          o.layout.tp, o.shape.intermediate, leaves, leaves == 1 ? "leaf" : "leaves",
-          layout::legal_degrees(intermediate)));
-}
-
 }  // namespace
 
 Plan::Impl::Impl(const PlanOptions& given)
@@ -58,11 +40,14 @@ Plan::Impl::Impl(const PlanOptions& given)
   if (!options.transport) options.transport = self_transport();
   const MemorySpace space = engine->device().space;
   if (options.transport->size() > 1 && !options.transport->reaches(space)) {
-    throw Error(ErrorCode::refused, fmt::format("transport {} does not reach the memory of engine {}",
-                                                options.transport->name(), engine->name()));
+    throw Error(
+        ErrorCode::refused,
+        fmt::format("transport {} does not reach the memory of engine {}: take another transport, or a "
+                    "build for that processor alone",
+                    options.transport->name(), engine->name()));
   }
   const bool overlaps = ffn::shake_hands(options, *engine);
-  check_options(options);
+  ffn::refuse_together([&] { check_options(options); });
   const Contract& contract = options.contract;
   const Shape& shape = options.shape;
   hidden_axis = numerics::axis_tree(contract, contract.hidden, shape.hidden);
@@ -72,28 +57,16 @@ Plan::Impl::Impl(const PlanOptions& given)
 
   ranks = ffn::make_ranks(options.layout, options.transport, options.ranks_per_node);
   exchanges = ffn::make_exchange_lane(*engine, overlaps);
-  const int tp = ranks.tp;
   if (options.max_rank_tokens == 0) {
     options.max_rank_tokens =
         std::min(options.max_tokens, 2 * ((options.max_tokens + 2 * ranks.cp - 1) / (2 * ranks.cp)));
   }
-  std::vector<std::int64_t> cuts = layout::leaf_cuts(intermediate_axis, tp);
-  down = choose_down(options, intermediate_axis, cuts);
-  intermediate_cuts = by_rows() ? layout::even_cuts(shape.intermediate, tp) : std::move(cuts);
-  hidden_cuts = layout::even_cuts(shape.hidden, tp);
-  both_cuts = options.weights == WeightCut::both ||
-              (options.weights == WeightCut::automatic && by_rows() && options.backward);
-  if (by_rows() && options.backward && !both_cuts) {
-    throw Error(ErrorCode::refused, fmt::format("backward over tp{} with down cut by rows reads gate and up "
-                                                "by columns too: hold the weights cut both "
-                                                "ways (weights both), or cut down by columns",
-                                                tp));
-  }
+  ffn::refuse_together([&] { cuts = ffn::choose_weight_cuts(options, intermediate_axis); });
   const auto t = static_cast<std::size_t>(ranks.tp_rank);
   shard.tp_rank = ranks.tp_rank;
   shard.cp_rank = ranks.cp_rank;
-  shard.intermediate = {intermediate_cuts[t], intermediate_cuts[t + 1]};
-  shard.hidden = by_rows() ? Interval{hidden_cuts[t], hidden_cuts[t + 1]} : Interval{0, shape.hidden};
+  shard.intermediate = {cuts.intermediate[t], cuts.intermediate[t + 1]};
+  shard.hidden = by_rows() ? Interval{cuts.hidden[t], cuts.hidden[t + 1]} : Interval{0, shape.hidden};
 
   const std::int64_t held = shard.intermediate.length(), tokens = options.max_rank_tokens;
   block = engine->prepare({contract, hidden_axis, intermediate_axis, token_axis, tokens,
@@ -113,15 +86,15 @@ Plan::Impl::Impl(const PlanOptions& given)
     if (options.backward) dy_tokens = workspace.matrix(tokens, shape.hidden);
   }
   if (sharded() && !by_rows()) {
-    covers.emplace(options, intermediate_axis, intermediate_cuts, ranks, *engine, workspace, *exchanges,
+    covers.emplace(options, intermediate_axis, cuts.intermediate, ranks, *engine, workspace, *exchanges,
                    options.backward ? 2 : 1, tokens);
   }
   if (by_rows()) {
     wide = workspace.matrix(tokens, shape.intermediate);
     if (options.backward) wide_up = workspace.matrix(tokens, shape.intermediate);
     part = workspace.matrix(tokens, shard.hidden.length());
-    gather_intermediate.emplace(intermediate_cuts, ranks, *engine, workspace, *exchanges, tokens);
-    gather_hidden.emplace(hidden_cuts, ranks, *engine, workspace, *exchanges, tokens);
+    gather_intermediate.emplace(cuts.intermediate, ranks, *engine, workspace, *exchanges, tokens);
+    gather_hidden.emplace(cuts.hidden, ranks, *engine, workspace, *exchanges, tokens);
   }
   if (options.backward) reduction.emplace(options, ranks, *engine, workspace, *exchanges, held);
   token_bytes.resize(static_cast<std::size_t>(ranks.tp));
@@ -190,8 +163,8 @@ void Plan::backward(const BackwardArgs& args) {
   impl_->run(args.queue, [&] { impl_->backward(args); });
 }
 const RankShard& Plan::shard() const { return impl_->shard; }
-DownCut Plan::down() const { return impl_->down; }
-bool Plan::holds_both_cuts() const { return impl_->both_cuts; }
+DownCut Plan::down() const { return impl_->cuts.down; }
+bool Plan::holds_both_cuts() const { return impl_->cuts.both; }
 std::size_t Plan::workspace_bytes() const {
   return impl_->workspace.bytes() + impl_->block->workspace_bytes();
 }

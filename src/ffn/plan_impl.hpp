@@ -8,14 +8,15 @@
 #include <vector>
 
 #include "engine/engine.hpp"
-#include "ffn/accumulation.hpp"
-#include "ffn/column_gather.hpp"
-#include "ffn/cover_reduction.hpp"
-#include "ffn/exchange_lane.hpp"
-#include "ffn/or_abort.hpp"
-#include "ffn/ranks.hpp"
-#include "ffn/token_reduction.hpp"
-#include "ffn/workspace.hpp"
+#include "ffn/context/accumulation.hpp"
+#include "ffn/context/token_reduction.hpp"
+#include "ffn/rank/exchange_lane.hpp"
+#include "ffn/rank/or_abort.hpp"
+#include "ffn/rank/ranks.hpp"
+#include "ffn/rank/weight_cuts.hpp"
+#include "ffn/rank/workspace.hpp"
+#include "ffn/tensor/column_gather.hpp"
+#include "ffn/tensor/cover_reduction.hpp"
 #include "samebits/accumulator.hpp"
 #include "samebits/plan.hpp"
 
@@ -36,7 +37,7 @@ class Plan::Impl {
     Queue queue;
   };
 
-  bool by_rows() const { return down == DownCut::rows; }
+  bool by_rows() const { return cuts.by_rows(); }
   bool sharded() const { return ranks.tp > 1; }
 
   // arguments.cpp
@@ -47,6 +48,8 @@ class Plan::Impl {
   // Which weights are read: gate and up, those and down's, or a backward's.
   enum class Pass { activations, forward, backward };
   void check_weights(const Weights& weights, Pass pass) const;
+  void compare_replicas(const Call& call, const ConstView& x, const ConstView& dy, const Weights& weights,
+                        const BackwardArgs* backward) const;
   bool own_saved(const Saved& given) const;
   Saved saved_for(const Call& call, const Saved& given) const;
 
@@ -99,10 +102,8 @@ class Plan::Impl {
 
   PlanOptions options;
   std::shared_ptr<engine::Engine> engine;
-  DownCut down = DownCut::columns;
-  bool both_cuts = false;
   numerics::AxisTree hidden_axis, intermediate_axis, token_axis;
-  std::vector<std::int64_t> intermediate_cuts, hidden_cuts;
+  ffn::WeightCuts cuts;
   RankShard shard;
   ffn::Ranks ranks;
   ffn::Workspace workspace;

@@ -52,12 +52,13 @@ std::string legal_degrees(const numerics::AxisTree& tree) {
 }
 
 void check_shards(const TokenShards& shards) {
-  const auto refuse = [](std::int64_t token) {
+  const auto refuse = [&](std::int64_t token) {
     throw Error(
         ErrorCode::invalid_argument,
         fmt::format(
-            "token shards do not tile the sequence at token {}; TokenShards::of() says how they should",
-            token));
+            "token shards do not tile the {} tokens at token {}: every token belongs to one rank, whose "
+            "intervals ascend and do not touch",
+            shards.tokens, token));
   };
   std::int64_t held = 0;
   for (const auto& intervals : shards.of_rank) {

@@ -1,4 +1,5 @@
-// How the intermediate axis is cut for tensor parallelism, and what a legal cut would have been.
+// How axes are cut between ranks: the intermediate and the hidden axis over tensor ranks, tokens over context
+// ranks.
 #pragma once
 
 #include <cstdint>

@@ -263,7 +263,7 @@ def test_devices_and_versions_that_are_not_read():
     with pytest.raises(ValueError, match="lies in device memory"):
         samebits.digest(Exported(BLOCK.x, True, device=2))
     on_device = Exported(BLOCK.x, True, device=2)
-    with pytest.raises(ValueError, match="^x lies on another device than the plan's engine$"):
+    with pytest.raises(ValueError, match=r"^x lies on another device \(cuda:0\) than the plan's engine \(cpu\)$"):
         samebits.Plan(CONTRACT, 48, 96, 11).forward(on_device, np.zeros_like(BLOCK.x), *BLOCK.weights, stream=5)
     assert on_device.asked == [{"stream": 5, "max_version": (1, 0)}]
 

@@ -102,6 +102,24 @@ def test_zigzag_shards_and_policies():
         check(run_layout(Block(), "f32-tree-v1", (2, 2, True), local(4), shards, **options), "f32-tree-v1")
 
 
+def test_replicas_that_differ_are_named():
+    block = Block()
+    check(run_layout(block, "f32-tree-v1", (2, 2, False), local(4), check_replicas=True), "f32-tree-v1")
+    transports, other = samebits.local_transports(2), np.array(block.weights[1])
+    other[3, 5] += other[3, 5]
+
+    def play(rank):
+        plan = samebits.Plan("f32-tree-v1", HIDDEN, INTERMEDIATE, TOKENS, cp=2, check_replicas=True, transport=transports[rank])
+        (begin, end), gate, up, down = samebits.contiguous_shards(TOKENS, 2)[rank][0], *block.weights
+        x, y = block.x[begin:end], np.empty_like(block.x[begin:end])
+        with pytest.raises(samebits.RankError, match="^rank 1 has up of tensor rank 0 208 x 64, digest .*, rank 0 has 208 x 64, digest "):
+            plan.forward(x, y, gate, other if rank else up, down, tokens=TOKENS)
+        plan.forward(x, y, gate, up, down, tokens=TOKENS)
+        return bits(y)
+
+    assert b"".join(on_threads(2, play)) == bits(samebits.ffn(block.x, *block.weights, contract="f32-tree-v1"))
+
+
 def test_plan_says_what_a_rank_holds():
     transports = samebits.local_transports(2)
 

@@ -69,6 +69,7 @@ def parallelize(
     exchange: str = "auto",
     second_cut: str = "exchanged",
     concurrent: bool = False,
+    check_replicas: bool = False,
 ) -> nn.Module:
     """The block's modules in `module` (Qwen3MLP, or what replace_mlp made) compute on the ranks of a mesh from now on. Collective.
 
@@ -86,6 +87,7 @@ def parallelize(
     down, gradients, exchange: as of `samebits.Plan`. Where down is cut by rows (a contract whose I axis is one leaf, hf-sm90-v1) a rank
     reads its weights cut the other way too: second_cut="exchanged" fetches that in every call, always current; "held" keeps it, and
     `refresh` fetches it after weights have changed. concurrent: exchanges may run beside the computing, on another thread or stream.
+    check_replicas: as of `samebits.Plan`, for finding ranks that do not hold the same; slow.
 
     Returns `module`. ValueError where the mesh, the weights or a word do not fit, Refused for a layout that the contract does not allow.
     """
@@ -103,7 +105,7 @@ def parallelize(
     transport = None
     if mesh.tp * mesh.cp > 1:
         transport = GroupTransport(mesh.ranks, mesh.groups, device).transport(mesh.rank, concurrent)
-    options = {"down": down, "gradients": gradients, "exchange": exchange}
+    options = {"down": down, "gradients": gradients, "exchange": exchange, "check_replicas": check_replicas}
     order = TokenOrder(mesh.tp, mesh.cp, mesh.rank // mesh.tp, layout.sequence_parallel, shards)
 
     blocks: Dict[Tuple[str, int, int], ShardedBlock] = {}

@@ -1,5 +1,5 @@
 // How a call's rows are cut into chunks, against counting.
-#include "ffn/chunks.hpp"
+#include "ffn/tensor/chunks.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Exchanges in a lane: in order, waited for, and what a failure leaves undone.
-#include "ffn/exchange_lane.hpp"
+#include "ffn/rank/exchange_lane.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Nodes that arrive in any order, a few at a time, become the tree's.
-#include "ffn/held_nodes.hpp"
+#include "ffn/context/held_nodes.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

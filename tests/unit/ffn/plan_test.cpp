@@ -46,6 +46,31 @@ TEST(Plan, ColumnsInsideALeafNameTheLegalDegrees) {
               "1 leaf");
 }
 
+// What every rank refuses is told to nobody, and the transport serves the next plan.
+TEST(Plan, AfterARefusalOfAllRanksTheTransportServes) {
+  run_local(2, [](int rank, const std::shared_ptr<Transport>& transport) {
+    PlanOptions options = options_for(2, "hf-sm90-v1", DownCut::columns);
+    options.transport = transport;
+    const auto refused = [&](ErrorCode code, const char* words) {
+      expect_says(message_of(code, [&] { Plan plan(options); }), words);
+    };
+    refused(ErrorCode::refused, "no tp above 1 cuts between leaves");
+    options.down = DownCut::rows;
+    options.weights = WeightCut::once;
+    refused(ErrorCode::refused, "hold the weights cut both ways");
+    options.weights = WeightCut::automatic;
+    options.max_tokens = 4 + rank;
+    refused(ErrorCode::disagreement, "rank 1 has most tokens 5");
+    options.max_tokens = -1;
+    refused(ErrorCode::invalid_argument, "not negative");
+    options.max_tokens = 4;
+    options.layout.tp = 3;
+    refused(ErrorCode::invalid_argument, "has 3 ranks");
+    options.layout.tp = 2;
+    EXPECT_EQ(Plan(options).down(), DownCut::rows);
+  });
+}
+
 TEST(Plan, BackwardByRowsNeedsBothCuts) {
   PlanOptions options = options_for(2, "hf-sm90-v1", DownCut::rows);
   options.weights = WeightCut::once;

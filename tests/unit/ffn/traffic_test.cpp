@@ -149,7 +149,19 @@ TEST(Traffic, IsWhatATransportCounts) {
       ran = false;
       ++refused;
     }
-    if (!ran) continue;
+    if (!ran) {
+      bool refused_too = false;
+      for (int rank = 0; rank < options.layout.ranks() && !refused_too; ++rank) {
+        try {
+          traffic_of(options, shards, rank, gradients);
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), ErrorCode::refused) << error.what();
+          refused_too = true;
+        }
+      }
+      ASSERT_TRUE(refused_too) << "round " << round;
+      continue;
+    }
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const CallTraffic traffic = traffic_of(options, shards, static_cast<int>(rank), gradients);
       const std::string what = fmt::format(

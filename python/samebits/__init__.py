@@ -22,6 +22,7 @@ from ._core import (
     contiguous_shards,
     contract_presets,
     cuda_status,
+    hip_status,
     local_transports,
     zigzag_shards,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "digest",
     "ffn",
     "ffn_backward",
+    "hip_status",
     "local_transports",
     "seeded",
     "slice_weights",

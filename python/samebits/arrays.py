@@ -37,7 +37,7 @@ def shape_of(name: str, array: Array) -> Tuple[int, ...]:
 
 
 def device_of(name: str, array: Array) -> str:
-    """ "cpu" or "cuda:N", as Plan takes it."""
+    """ "cpu", "cuda:N" or "hip:N", as Plan takes it."""
     if is_numpy(array):
         return "cpu"
     if not hasattr(array, "__dlpack_device__"):
@@ -48,7 +48,9 @@ def device_of(name: str, array: Array) -> str:
         return "cpu"
     if kind in (2, 13):
         return f"cuda:{int(index)}"
-    raise ValueError(f"{name} lies on a device of DLPack type {kind}; the block runs on CPUs and CUDA devices")
+    if kind == 10:  # ROCm
+        return f"hip:{int(index)}"
+    raise ValueError(f"{name} lies on a device of DLPack type {kind}; the block runs on CPUs, CUDA and ROCm devices")
 
 
 def stream_of(array: Array, device: str) -> int:

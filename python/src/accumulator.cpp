@@ -53,7 +53,7 @@ void bind_accumulator(nb::module_& module) {
                               "max_tokens: of all calls together. tokens: how many there will be, exactly, "
                               "where the contract's token tree "
                               "depends on it (rules max and halve). reduction: \"auto\", \"gather\" or "
-                              "\"covers\". stretches: how many parts of "
+                              "\"exchange\". stretches: how many parts of "
                               "the sequence grow side by side.")
       .def("__init__", &make, "plan"_a, "max_tokens"_a, "tokens"_a = nb::none(), "reduction"_a = "auto",
            "stretches"_a = 1)

@@ -20,11 +20,7 @@ CoverExchange cover_exchange(const std::string& word);
 Overlap overlap_of(const std::string& word);
 MemorySpace memory_space(const std::string& word);
 
-const char* word_of(DownCut cut);
-const char* word_of(MemorySpace space);
-std::string word_of(const Device& device);
-
-// "cpu", "cuda", "cuda:1": the engine there. `threads` counts those of a CPU engine; 0: all.
+// "cpu", "cuda", "cuda:1", "hip", "hip:1": the engine there. `threads` counts those of a CPU engine; 0: all.
 std::shared_ptr<engine::Engine> engine_on(const std::string& device, int threads);
 
 // A text is parsed.

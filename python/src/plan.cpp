@@ -12,6 +12,7 @@
 #include <string>
 
 #include "accumulator.hpp"
+#include "ffn/rank/words.hpp"
 #include "module.hpp"
 #include "options.hpp"
 
@@ -212,11 +213,12 @@ const char* kPlanDoc =
     "whole "
     "sequence, in any call. tp, cp, sequence_parallel: the layout; rank = cp_rank * tp + tp_rank. device: "
     "\"cpu\", "
-    "\"cuda\" or \"cuda:N\". threads: of a CPU engine, 0 for all. backward=False: an inference plan, with "
+    "\"cuda\", \"cuda:N\", \"hip\" or \"hip:N\". threads: of a CPU engine, 0 for all. backward=False: an "
+    "inference plan, with "
     "less memory. "
     "down: how the down projection is cut, \"auto\", \"columns\" or \"rows\". weights: \"auto\", \"once\" or "
     "\"both\" "
-    "ways. gradients: \"auto\", \"gather\" tokens or exchange \"covers\". exchange: \"auto\", \"one-shot\" "
+    "ways. gradients: \"auto\", \"gather\" tokens or \"exchange\" covers. exchange: \"auto\", \"one-shot\" "
     "or "
     "\"slice-owner\". overlap: \"auto\" or \"off\". ranks_per_node: neighbours on a machine, 0 where not "
     "said. "
@@ -287,7 +289,10 @@ void bind_plan(nb::module_& module) {
       .def_prop_ro(
           "shard", [](const HeldPlan& self) { return self.shared->plan().shard(); }, "What this rank holds.")
       .def_prop_ro(
-          "down", [](const HeldPlan& self) { return word_of(self.shared->plan().down()); },
+          "down",
+          [](const HeldPlan& self) {
+            return std::string(ffn::word_of(ffn::kDownWords, self.shared->plan().down()));
+          },
           "How down is cut: \"columns\" or \"rows\".")
       .def_prop_ro(
           "holds_both_cuts", [](const HeldPlan& self) { return self.shared->plan().holds_both_cuts(); },

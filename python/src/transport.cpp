@@ -54,7 +54,7 @@ TransportCallbacks callbacks_of(nb::object all_gather, nb::object all_to_all, nb
                              std::span<const int> group, const void* send, void* receive,
                              std::span<const std::size_t> bytes, MemorySpace space, Queue queue) {
     const nb::gil_scoped_acquire gil;
-    call(tuple_of(group), address(send), address(receive), tuple_of(bytes), word_of(space),
+    call(tuple_of(group), address(send), address(receive), tuple_of(bytes), name_of(space),
          address(queue.handle));
   };
   callbacks.all_to_all = [call = Function(std::move(all_to_all))](
@@ -63,7 +63,7 @@ TransportCallbacks callbacks_of(nb::object all_gather, nb::object all_to_all, nb
                              std::span<const std::size_t> receive_bytes, MemorySpace space, Queue queue) {
     const nb::gil_scoped_acquire gil;
     call(tuple_of(group), address(send), tuple_of(send_bytes), address(receive), tuple_of(receive_bytes),
-         word_of(space), address(queue.handle));
+         name_of(space), address(queue.handle));
   };
   if (!abort.is_none()) {
     callbacks.abort = [call = Function(std::move(abort))](const std::string& reason) {

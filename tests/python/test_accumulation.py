@@ -77,7 +77,7 @@ def test_clear_forgets_and_missing_tokens_are_named():
         sum_.finish(**outputs(block))
     sum_.clear()
     assert sum_.tokens == 0
-    with pytest.raises(ValueError, match="^reduction is 'sum'; it is auto, gather or covers$"):
+    with pytest.raises(ValueError, match="^reduction is 'sum'; it is auto, gather or exchange$"):
         samebits.GradientAccumulator(plan, TOKENS, tokens=TOKENS, reduction="sum")
     with pytest.raises(TypeError, match="float16|f16"):
         sum_.finish(**outputs(block, np.float16))

@@ -31,12 +31,12 @@ def test_kinds_of_exceptions():
         (lambda: samebits.Contract("sm90-v1,node=f8"), "node"),
         (lambda: samebits.Plan("sm90-v1", 0, 8, 8), "shape 0x8"),
         (lambda: samebits.Plan("sm90-v1", 8, 8, -1), "a count is not negative"),
-        (lambda: plan_of(device="tpu"), "^device is 'tpu'; it is cpu, cuda or cuda:N$"),
+        (lambda: plan_of(device="tpu"), "^device is 'tpu'; it is cpu, cuda, cuda:N, hip or hip:N$"),
         (lambda: plan_of(device="cuda:x"), "device is 'cuda:x'"),
         (lambda: plan_of(threads=-1), "-1 threads"),
         (lambda: plan_of(down="up"), "^down is 'up'; it is auto, columns or rows$"),
         (lambda: plan_of(weights="no"), "^weights is 'no'; it is auto, once or both$"),
-        (lambda: plan_of(gradients="no"), "^gradients is 'no'; it is auto, gather or covers$"),
+        (lambda: plan_of(gradients="no"), "^gradients is 'no'; it is auto, gather or exchange$"),
         (lambda: plan_of(exchange="no"), "^exchange is 'no'; it is auto, one-shot or slice-owner$"),
         (lambda: plan_of(overlap="on"), "^overlap is 'on'; it is auto or off$"),
         (lambda: plan_of(tp=2), "rank"),
@@ -74,7 +74,7 @@ def test_shapes():
         plan_of(backward=False).forward(x, None, gate, up, down)
     with pytest.raises(ValueError, match="^y is 76 x 64, the plan expects 77 x 64$"):
         plan.forward(x, y[1:], gate, up, down)
-    with pytest.raises(ValueError, match="78 tokens .* are more than the plan's 77"):
+    with pytest.raises(ValueError, match=r"78 tokens .* are more than the plan's max_tokens 77 \("):
         plan.forward(np.zeros((78, 64), x.dtype), np.zeros((78, 64), x.dtype), gate, up, down)
     with pytest.raises(ValueError, match="^gate is 0 x 0, the plan expects 208 x 64$"):
         plan.forward(x, y, None, up, down)
@@ -92,7 +92,7 @@ def test_shapes():
 
 def test_refused():
     transports = samebits.local_transports(3)
-    message = "down cut by columns over tp3: .* tp .* cut between leaves, or cut down by rows"
+    message = "down cut by columns over tp3: .* has 1 leaf, .*; no tp above 1 cuts between leaves: cut down by rows"
     with pytest.raises(samebits.Refused, match=message):
         on_threads(3, lambda rank: plan_of("hf-sm90-v1", tp=3, down="columns", transport=transports[rank]))
     with pytest.raises(samebits.Refused, match="does not reach the memory"):
@@ -105,6 +105,11 @@ def test_environment():
         pytest.skip("a CUDA device is there")
     with pytest.raises(samebits.EnvironmentProblem, match="cuda|CUDA"):
         plan_of(device="cuda")
+    assert samebits.hip_status().keys() == status.keys()
+    if samebits.hip_status()["devices"]:
+        pytest.skip("a HIP device is there")
+    with pytest.raises(samebits.EnvironmentProblem, match="hip|HIP"):
+        plan_of(device="hip:1", contract="gfx942-v1")
 
 
 def test_memory():

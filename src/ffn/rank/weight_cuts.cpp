@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <utility>
+#include <string>
 
 #include "layout/cuts.hpp"
 #include "numerics/walk.hpp"
@@ -16,14 +16,14 @@ DownCut choose_down(const PlanOptions& o, const numerics::AxisTree& intermediate
   if (between_leaves) return DownCut::columns;
   if (o.down == DownCut::automatic) return DownCut::rows;
   const std::int64_t leaves = numerics::count_leaves(intermediate);
+  const std::string ways = leaves == 1 ? "no tp above 1 cuts between leaves: cut down by rows"
+                                       : fmt::format("tp {} cut between leaves, or cut down by rows",
+                                                     layout::legal_degrees(intermediate));
   throw Error(
       ErrorCode::refused,
-      fmt::format(
-          "down cut by columns over tp{}: the contract's tree of I={} has {} {}, so a cut would fall inside "
-          "one; {} between leaves, or cut down by rows",
-          o.layout.tp, o.shape.intermediate, leaves, leaves == 1 ? "leaf" : "leaves",
-          leaves == 1 ? std::string("no tp above 1 cuts")
-                      : fmt::format("tp {} cut", layout::legal_degrees(intermediate))));
+      fmt::format("down cut by columns over tp{}: the contract's tree of I={} has {} {}, so a cut would "
+                  "fall inside one; {}",
+                  o.layout.tp, o.shape.intermediate, leaves, leaves == 1 ? "leaf" : "leaves", ways));
 }
 
 }  // namespace

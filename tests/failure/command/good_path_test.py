@@ -1,5 +1,6 @@
 """The promises of the interface: JSON keys, files in and out, exit codes 0 and 1."""
 import os
+import re
 import unittest
 
 import command
@@ -121,7 +122,9 @@ class Reports(CommandTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         table = [line for line in done.stdout.splitlines() if not line.startswith("control:")]
         self.assertLessEqual(max(map(len, table)), 100)
-        self.assertEqual(done.stderr, "")  # short work shows no progress
+        # Short work shows no progress, and on a busy machine it is not short: nothing else is said.
+        for line in re.split(r"[\r\n]+", done.stderr.strip()):
+            self.assertRegex(line, r"^(\[\d+/\d+\] \d+ s  .*)?$")
 
 
 class Files(CommandTest):

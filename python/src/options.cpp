@@ -7,8 +7,8 @@
 #include <initializer_list>
 #include <optional>
 
-#include "ffn/rank/words.hpp"
 #include "samebits/error.hpp"
+#include "samebits/words.hpp"
 
 namespace samebits::python {
 namespace {
@@ -17,8 +17,8 @@ namespace {
 
 // Of the command's words, and those that only Python has.
 template <class Choice, std::size_t N>
-Choice choose(const char* name, const std::string& word, const std::array<ffn::Word<Choice>, N>& words,
-              std::initializer_list<ffn::Word<Choice>> others = {}) {
+Choice choose(const char* name, const std::string& word, const std::array<Word<Choice>, N>& words,
+              std::initializer_list<Word<Choice>> others = {}) {
   std::string legal;
   for (const auto& [text, choice] : words) {
     if (word == text) return choice;
@@ -31,7 +31,7 @@ Choice choose(const char* name, const std::string& word, const std::array<ffn::W
   refuse(fmt::format("{} is '{}'; it is {}", name, word, legal));
 }
 
-constexpr std::array<ffn::Word<MemorySpace>, 3> kSpaceWords{
+constexpr std::array<Word<MemorySpace>, 3> kSpaceWords{
     {{"cpu", MemorySpace::host}, {"cuda", MemorySpace::cuda}, {"hip", MemorySpace::hip}}};
 
 // "cuda" or "cuda:1"; nothing for another kind of device.
@@ -47,13 +47,13 @@ std::optional<int> index_of(const std::string& device, const std::string& kind) 
 
 }  // namespace
 
-DownCut down_cut(const std::string& word) { return choose("down", word, ffn::kDownWords); }
-WeightCut weight_cut(const std::string& word) { return choose("weights", word, ffn::kWeightWords); }
+DownCut down_cut(const std::string& word) { return choose("down", word, kDownWords); }
+WeightCut weight_cut(const std::string& word) { return choose("weights", word, kWeightWords); }
 GradientReduction gradient_reduction(const char* name, const std::string& word) {
-  return choose(name, word, ffn::kGradientWords, {{"covers", GradientReduction::exchange_covers}});
+  return choose(name, word, kGradientWords, {{"covers", GradientReduction::exchange_covers}});
 }
-CoverExchange cover_exchange(const std::string& word) { return choose("exchange", word, ffn::kCoverWords); }
-Overlap overlap_of(const std::string& word) { return choose("overlap", word, ffn::kOverlapWords); }
+CoverExchange cover_exchange(const std::string& word) { return choose("exchange", word, kCoverWords); }
+Overlap overlap_of(const std::string& word) { return choose("overlap", word, kOverlapWords); }
 MemorySpace memory_space(const std::string& word) { return choose("a space", word, kSpaceWords); }
 
 std::shared_ptr<engine::Engine> engine_on(const std::string& device, int threads) {

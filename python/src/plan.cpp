@@ -12,9 +12,9 @@
 #include <string>
 
 #include "accumulator.hpp"
-#include "ffn/rank/words.hpp"
 #include "module.hpp"
 #include "options.hpp"
+#include "samebits/words.hpp"
 
 namespace samebits::python {
 
@@ -290,9 +290,7 @@ void bind_plan(nb::module_& module) {
           "shard", [](const HeldPlan& self) { return self.shared->plan().shard(); }, "What this rank holds.")
       .def_prop_ro(
           "down",
-          [](const HeldPlan& self) {
-            return std::string(ffn::word_of(ffn::kDownWords, self.shared->plan().down()));
-          },
+          [](const HeldPlan& self) { return std::string(word_of(kDownWords, self.shared->plan().down())); },
           "How down is cut: \"columns\" or \"rows\".")
       .def_prop_ro(
           "holds_both_cuts", [](const HeldPlan& self) { return self.shared->plan().holds_both_cuts(); },

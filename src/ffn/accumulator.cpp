@@ -7,7 +7,7 @@
 #include "ffn/accumulator_impl.hpp"
 #include "ffn/rank/handshake.hpp"
 #include "ffn/rank/or_abort.hpp"
-#include "ffn/rank/words.hpp"
+#include "samebits/words.hpp"
 
 namespace samebits {
 
@@ -25,7 +25,7 @@ GradientAccumulator::GradientAccumulator(Plan& plan, const AccumulatorOptions& o
                                        : fmt::format("{} of at most {}", options.tokens, options.max_tokens);
         const std::array<ffn::AgreedField, 1> field = {
             {{"accumulator", fmt::format("{} tokens in {} stretches, gradients {}", tokens, options.stretches,
-                                         ffn::word_of(ffn::kGradientWords, options.reduction))}}};
+                                         word_of(kGradientWords, options.reduction))}}};
         ffn::agree(*impl.ranks.all, *impl.engine, field);
         impl_ = std::make_unique<Impl>(impl, options);
       },

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "ffn/rank/or_abort.hpp"
-#include "ffn/rank/words.hpp"
 #include "samebits/version.hpp"
+#include "samebits/words.hpp"
 
 namespace samebits::ffn {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "samebits/plan.hpp"
 
-namespace samebits::ffn {
+namespace samebits {
 
 template <class Choice>
 struct Word {
@@ -37,4 +37,4 @@ constexpr std::string_view word_of(const std::array<Word<Choice>, N>& words, Cho
   return found == words.end() ? "?" : found->text;
 }
 
-}  // namespace samebits::ffn
+}  // namespace samebits

@@ -100,6 +100,7 @@ Kernels::Kernels(const Problem& problem, int device, int multiprocessors, int le
 }
 
 bool Kernels::plan_stream(const StreamProblem& problem, const Leaves& leaves, StreamLaunch& how) {
+  if (!kHasCopyEngine) return false;  // there are no such kernels: a plan would end in no launch
   Chosen wanted;
   wanted.tokens = problem.x[0].outer;
   wanted.outer = problem.weight[0].outer;

@@ -18,10 +18,18 @@ inline constexpr int kStreamChunk = 64;   // k of a stage of the ring
 inline constexpr int kWideBuffers = 3;    // chunks of x that are widened at once
 inline constexpr int kMostWideners = 3;   // warps that widen x
 
+// Results of a thread that kernels are built for, by how the weights lie.
+struct StreamShare {
+  int tokens, rows;
+};
+inline constexpr StreamShare kRowShares[] = {{1, 1}, {4, 1}, {4, 4}, {8, 4}, {16, 4}};
+inline constexpr StreamShare kColumnShares[] = {{1, 2}, {4, 2}, {8, 4}, {16, 4}};
+inline constexpr StreamShare kGateUpShares[] = {{1, 1}, {4, 1}, {4, 3}, {8, 3}, {16, 3}};
+
 // What a launch may choose; no bit depends on it. A thread has rows x tokens results; lanes lie along the
 // rows.
 struct StreamTuning {
-  int tokens = 0, rows = 0;              // of a thread
+  int tokens = 0, rows = 0;              // of a thread: a StreamShare
   int token_groups = 0, row_groups = 0;  // of a block; row_groups is a multiple of 8
   int segments = 1;
   int stages = 0;
@@ -79,6 +87,7 @@ void prepare_stream_rows();
 void prepare_stream_columns();
 void prepare_stream_gate_up();
 
+// A share that no kernel is built for is Error(internal).
 void stream_rows(const StreamProblem& problem, const Target& target, const StreamLaunch& launch,
                  cudaStream_t stream);
 void stream_columns(const StreamProblem& problem, const Target& target, const StreamLaunch& launch,

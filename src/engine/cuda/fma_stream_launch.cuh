@@ -1,17 +1,23 @@
 // Launches of the stream kernel; fma_stream_*.cu instantiate them.
 #pragma once
 
+#include <string>
+
+#include "engine/cuda/built_kernels.hpp"
 #include "engine/cuda/fma_maps.hpp"
 #include "engine/cuda/fma_stream.cuh"
 #include "engine/cuda/launch.hpp"
+#include "samebits/error.hpp"
 
 namespace samebits::engine::cuda::fma_leaf {
 
-template <int kTokens, int kRows, StreamWeights kWeights>
-void prepare_stream() {
+template <const auto& kShares, StreamWeights kWeights>
+void prepare_shares() {
   constexpr int kBytes = 226 * 1024;
-  allow_shared_memory(stream<kTokens, kRows, false, kWeights>, kBytes);
-  allow_shared_memory(stream<kTokens, kRows, true, kWeights>, kBytes);
+  for_each_built<kShares>([&]<StreamShare kShare>() {
+    allow_shared_memory(stream<kShare.tokens, kShare.rows, false, kWeights>, kBytes);
+    allow_shared_memory(stream<kShare.tokens, kShare.rows, true, kWeights>, kBytes);
+  });
 }
 
 template <int kTokens, int kRows, StreamWeights kWeights>
@@ -57,6 +63,20 @@ void launch_stream(const StreamProblem& problem, const Target& target, const Str
     launch(stream<kTokens, kRows, false, kWeights>, shape, stream_handle, "stream contraction", args,
            how.leaves->list);
   }
+}
+
+template <const auto& kShares, StreamWeights kWeights>
+void launch_share(const StreamProblem& problem, const Target& target, const StreamActivation& activation,
+                  const StreamLaunch& how, cudaStream_t stream_handle) {
+  const StreamTuning& tuning = how.tuning;
+  const bool launched = any_built<kShares>([&]<StreamShare kShare>() {
+    if (tuning.tokens != kShare.tokens || tuning.rows != kShare.rows) return false;
+    launch_stream<kShare.tokens, kShare.rows, kWeights>(problem, target, activation, how, stream_handle);
+    return true;
+  });
+  if (!launched)
+    throw Error(ErrorCode::internal, "no kernel is built for threads of " + std::to_string(tuning.tokens) +
+                                         " tokens x " + std::to_string(tuning.rows) + " rows");
 }
 
 }  // namespace samebits::engine::cuda::fma_leaf

@@ -16,16 +16,9 @@ constexpr double kBlockBytesPerCycle = 40;  // of one multiprocessor
 constexpr double kBlockCycles = 3000;       // to fill the ring and to store
 constexpr double kFinishCycles = 4500;      // of the kernel that merges segments
 
-struct Share {
-  int tokens, rows;
-};
-constexpr Share kRowShares[] = {{1, 1}, {4, 1}, {4, 4}, {8, 4}, {16, 4}};
-constexpr Share kColumnShares[] = {{1, 2}, {4, 2}, {8, 4}, {16, 4}};
-constexpr Share kGateUpShares[] = {{1, 1}, {4, 1}, {4, 3}, {8, 3}, {16, 3}};
-
 constexpr int kFewestThreads = 32;
 // With chains; as stream_chain_threads.
-int most_threads(const Share& share) {
+int most_threads(const StreamShare& share) {
   const int results = share.tokens * share.rows;
   return results <= 4 ? 512 : results <= 32 ? 256 : 128;
 }
@@ -100,10 +93,11 @@ void for_each_stream(const StreamProblem& problem, const Leaves& leaves, int mul
   const auto outer = problem.weight[0].outer;
   const auto tokens = static_cast<int>(problem.x[0].outer);
   const int matrices = problem.gate_up ? 2 : 1;
-  const std::span<const Share> shares = problem.gate_up        ? std::span<const Share>(kGateUpShares)
-                                        : problem.by_columns() ? std::span<const Share>(kColumnShares)
-                                                               : std::span<const Share>(kRowShares);
-  for (const Share share : shares) {
+  using Shares = std::span<const StreamShare>;
+  const Shares shares = problem.gate_up        ? Shares(kGateUpShares)
+                        : problem.by_columns() ? Shares(kColumnShares)
+                                               : Shares(kRowShares);
+  for (const StreamShare share : shares) {
     if (share.tokens == 1 && tokens > 1) continue;
     if (share.tokens > 4 && share.tokens / 2 >= tokens) continue;
     StreamTuning tuning;

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <numeric>
-#include <utility>
+#include <string>
 
+#include "engine/cuda/built_kernels.hpp"
 #include "engine/cuda/sm90_stream.cuh"
 #include "engine/cuda/sm90_stream_tuning.hpp"
+#include "samebits/error.hpp"
 
 namespace samebits::engine::cuda::stream {
 
@@ -17,26 +19,10 @@ using HiddenLane = Phase<StoreElement, 1, true, false>;
 using Activate = Phase<ActivateElement, 1, false, true>;
 using Gradient = Phase<GradientElement, 1, true, true>;
 
-// body.template operator()<tokens>() for the instance of that many columns.
-template <class Body>
-void for_tokens(int tokens, const Body& body) {
-  switch (tokens) {
-    case 8:
-      return body.template operator()<8>();
-    case 16:
-      return body.template operator()<16>();
-    default:
-      return body.template operator()<kStreamTokens>();
-  }
-}
-
 template <class First, class Second>
 void prepare_kernels() {
-  for (const int tokens : {8, 16, 32}) {
-    for_tokens(tokens, [&]<int kTokens>() {
-      allow_shared_memory(stream_kernel<First, Second, kTokens>, kMostShared);
-    });
-  }
+  for_each_built<kTokenColumns>(
+      [&]<int kTokens>() { allow_shared_memory(stream_kernel<First, Second, kTokens>, kMostShared); });
 }
 
 // Turns of 64 k along an axis, and the most that every leaf has a multiple of; 0 when some leaf has no whole
@@ -104,7 +90,9 @@ void launch_stream(const StreamProblem& first, const typename First::Epilogue& f
                    const StreamProblem& second, const typename Second::Epilogue& second_epilogue,
                    const StreamResources& resources) {
   constexpr bool kTwo = !std::is_same_v<Second, NoPhase>;
-  for_tokens(token_columns(first.token[0].outer), [&]<int kTokens>() {
+  const int columns = token_columns(first.token[0].outer);
+  const bool launched = any_built<kTokenColumns>([&]<int kTokens>() {
+    if (columns != kTokens) return false;
     const PhaseShape first_shape = shape_of<First, kTokens>(first);
     PhaseShape second_shape;
     if constexpr (kTwo) second_shape = shape_of<Second, kTokens>(second);
@@ -125,7 +113,11 @@ void launch_stream(const StreamProblem& first, const typename First::Epilogue& f
     LaunchShape shape{tuning.blocks, kThreads, tuning.shared_bytes, tuning.cluster};
     shape.together = kTwo;
     launch(stream_kernel<First, Second, kTokens>, shape, resources.stream, "contraction of few tokens", args);
+    return true;
   });
+  if (!launched)
+    throw Error(ErrorCode::internal,
+                "no kernel is built for " + std::to_string(columns) + " columns of tokens");
 }
 
 }  // namespace samebits::engine::cuda::stream

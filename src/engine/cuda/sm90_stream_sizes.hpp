@@ -3,8 +3,9 @@
 
 namespace samebits::engine::cuda::stream {
 
-inline constexpr int kTurn = 64;        // k
-inline constexpr int kMostValues = 16;  // of a thread
+inline constexpr int kTokenColumns[] = {8, 16, 32};  // of the narrow operand, that kernels are built for
+inline constexpr int kTurn = 64;                     // k
+inline constexpr int kMostValues = 16;               // of a thread
 inline constexpr int kRowBytes = kTurn * 2;
 inline constexpr int kMostSlots = 16;
 inline constexpr int kBarrierBytes = 2 * 8 * kMostSlots;  // two of each slot

@@ -4,13 +4,16 @@
 #pragma once
 
 #include <algorithm>
+#include <string>
 
+#include "engine/cuda/built_kernels.hpp"
 #include "engine/cuda/launch.hpp"
 #include "engine/cuda/sm90_epilogue.cuh"
 #include "engine/cuda/sm90_tiles.hpp"
 #include "engine/cuda/sm90_tiles_ring.cuh"
 #include "engine/cuda/tensor_map.hpp"
 #include "engine/cuda/wgmma.cuh"
+#include "samebits/error.hpp"
 
 namespace samebits::engine::cuda::tiles {
 
@@ -472,18 +475,12 @@ inline bool can_be_staged(const Operand& matrix, std::int64_t cols) {
   return matrix.data == nullptr || (cols % 8 == 0 && is_mappable(matrix, cols));
 }
 
-template <class... Shapes>
-struct ShapeList {};
-
-// Shapes that a stage is built for; choose_tiles names no other.
-using WideShapes = ShapeList<Shape<256>, Shape<128>>;
-using GateUpShapes = ShapeList<Shape<256>, Shape<192>, Shape<128>>;
-
-template <class Epilogue, int kLanes, TileLayout kLeft, TileLayout kRight, class... Shapes>
-void prepare_kernels(ShapeList<Shapes...>) {
-  (allow_shared_memory(tile_kernel<Epilogue, Shapes, kLanes, kLeft, kRight>,
-                       Ring<Shapes>::shared_bytes(Epilogue::kSigma)),
-   ...);
+template <const auto& kWidths, class Epilogue, int kLanes, TileLayout kLeft, TileLayout kRight>
+void prepare_kernels() {
+  for_each_built<kWidths>([&]<int kWidth>() {
+    allow_shared_memory(tile_kernel<Epilogue, Shape<kWidth>, kLanes, kLeft, kRight>,
+                        Ring<Shape<kWidth>>::shared_bytes(Epilogue::kSigma));
+  });
 }
 
 template <class Epilogue, class Shape, int kLanes, TileLayout kLeft, TileLayout kRight>
@@ -539,16 +536,18 @@ void launch_shape(const TileProblem& problem, const Epilogue& epilogue, const St
          args);
 }
 
-template <class Epilogue, int kLanes, TileLayout kLeft, TileLayout kRight, class... Shapes>
-void launch_tiles(ShapeList<Shapes...>, const TileProblem& problem, const Epilogue& epilogue,
-                  const Staged& staged, const TileTuning& tuning, const TileResources& resources) {
-  const auto try_shape = [&]<class Shape>(Shape) {
-    if (tuning.width != Shape::kWidth) return false;
-    launch_shape<Epilogue, Shape, kLanes, kLeft, kRight>(problem, epilogue, staged, tuning.cluster,
-                                                         resources);
+template <const auto& kWidths, class Epilogue, int kLanes, TileLayout kLeft, TileLayout kRight>
+void launch_tiles(const TileProblem& problem, const Epilogue& epilogue, const Staged& staged,
+                  const TileTuning& tuning, const TileResources& resources) {
+  const bool launched = any_built<kWidths>([&]<int kWidth>() {
+    if (tuning.width != kWidth) return false;
+    launch_shape<Epilogue, Shape<kWidth>, kLanes, kLeft, kRight>(problem, epilogue, staged, tuning.cluster,
+                                                                 resources);
     return true;
-  };
-  static_cast<void>((try_shape(Shapes{}) || ...));
+  });
+  if (!launched)
+    throw Error(ErrorCode::internal,
+                "no kernel is built for tiles of " + std::to_string(tuning.width) + " columns");
 }
 
 }  // namespace samebits::engine::cuda::tiles

@@ -13,9 +13,14 @@ struct ClusterShape {
   int rows = 1, cols = 1;
 };
 
+// Columns of a tile's right operand that kernels are built for; gate and up side by side also come as 96
+// each.
+inline constexpr int kTileWidths[] = {256, 128};
+inline constexpr int kGateUpTileWidths[] = {256, 128, 192};
+
 // What a launch may choose; no bit depends on it.
 struct TileTuning {
-  int width = 256;  // columns of a tile's right operand: 256, 128, or 192 for gate and up
+  int width = kTileWidths[0];
   ClusterShape cluster;
 };
 
@@ -64,6 +69,7 @@ struct TileResources {
   bool early = false;  // may begin before the kernel in front has ended
 };
 
+// A width that no kernel is built for is Error(internal).
 void tiles_store(const TileProblem& problem, const Target& target, const TileTuning& tuning,
                  const TileResources& resources);
 // Weight gradients whose first leaf has begun before, or whose last goes on.

@@ -5,13 +5,12 @@ namespace samebits::engine::cuda {
 
 using enum TileLayout;
 
-void prepare_carry_tiles() { tiles::prepare_kernels<CarryEpilogue, 1, mn64, mn64>(tiles::WideShapes()); }
+void prepare_carry_tiles() { tiles::prepare_kernels<kTileWidths, CarryEpilogue, 1, mn64, mn64>(); }
 
 void tiles_carry(const TileProblem& problem, const Target& target, const Carried& carried,
                  const TileTuning& tuning, const TileResources& resources) {
   CarryEpilogue epilogue{{target, stores_pairs(target)}, carried};
-  tiles::launch_tiles<CarryEpilogue, 1, mn64, mn64>(tiles::WideShapes(), problem, epilogue, {}, tuning,
-                                                    resources);
+  tiles::launch_tiles<kTileWidths, CarryEpilogue, 1, mn64, mn64>(problem, epilogue, {}, tuning, resources);
 }
 
 }  // namespace samebits::engine::cuda

@@ -14,15 +14,15 @@ void launch_as(const TileProblem& problem, const DAct& stage, const float* sigma
                                          rows_of(stage.d_up), sigma};
   const tiles::Staged staged{
       2, {by_rows(stage.d_gate), by_rows(stage.d_up)}, {by_rows(stage.gate), by_rows(stage.up)}};
-  tiles::launch_tiles<GradientEpilogue<kKind>, 1, k_major, mn64>(tiles::WideShapes(), problem, epilogue,
-                                                                 staged, tuning, resources);
+  tiles::launch_tiles<kTileWidths, GradientEpilogue<kKind>, 1, k_major, mn64>(problem, epilogue, staged,
+                                                                              tuning, resources);
 }
 
 }  // namespace
 
 void prepare_d_act_tiles() {
-  tiles::prepare_kernels<GradientEpilogue<Swiglu::one>, 1, k_major, mn64>(tiles::WideShapes());
-  tiles::prepare_kernels<GradientEpilogue<Swiglu::two>, 1, k_major, mn64>(tiles::WideShapes());
+  tiles::prepare_kernels<kTileWidths, GradientEpilogue<Swiglu::one>, 1, k_major, mn64>();
+  tiles::prepare_kernels<kTileWidths, GradientEpilogue<Swiglu::two>, 1, k_major, mn64>();
 }
 
 void tiles_d_act(const TileProblem& problem, const DAct& stage, Swiglu kind, const float* sigma,

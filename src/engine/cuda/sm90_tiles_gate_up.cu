@@ -14,15 +14,15 @@ void launch_as(const TileProblem& problem, const GateUp& stage, const float* sig
                                          sigma, stage.keep};
   tiles::Staged staged{1, {by_rows(stage.act)}};
   if (stage.keep) staged = {3, {by_rows(stage.act), by_rows(stage.gate_out), by_rows(stage.up_out)}};
-  tiles::launch_tiles<ActivateEpilogue<kKind>, 1, k_major, k_major>(tiles::GateUpShapes(), problem, epilogue,
-                                                                    staged, tuning, resources);
+  tiles::launch_tiles<kGateUpTileWidths, ActivateEpilogue<kKind>, 1, k_major, k_major>(
+      problem, epilogue, staged, tuning, resources);
 }
 
 }  // namespace
 
 void prepare_gate_up_tiles() {
-  tiles::prepare_kernels<ActivateEpilogue<Swiglu::one>, 1, k_major, k_major>(tiles::GateUpShapes());
-  tiles::prepare_kernels<ActivateEpilogue<Swiglu::two>, 1, k_major, k_major>(tiles::GateUpShapes());
+  tiles::prepare_kernels<kGateUpTileWidths, ActivateEpilogue<Swiglu::one>, 1, k_major, k_major>();
+  tiles::prepare_kernels<kGateUpTileWidths, ActivateEpilogue<Swiglu::two>, 1, k_major, k_major>();
 }
 
 void tiles_gate_up(const TileProblem& problem, const GateUp& stage, Swiglu kind, const float* sigma,

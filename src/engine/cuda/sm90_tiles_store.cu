@@ -6,10 +6,10 @@ namespace samebits::engine::cuda {
 using enum TileLayout;
 
 TileDevice prepare_store_tiles() {
-  tiles::prepare_kernels<StoreEpilogue, 1, k_major, k_major>(tiles::WideShapes());  // down
-  tiles::prepare_kernels<StoreEpilogue, 1, k_major, mn64>(tiles::WideShapes());     // one lane of dX
-  tiles::prepare_kernels<StoreEpilogue, 2, k_major, mn64>(tiles::WideShapes());     // dX
-  tiles::prepare_kernels<StoreEpilogue, 1, mn64, mn64>(tiles::WideShapes());        // weight gradients
+  tiles::prepare_kernels<kTileWidths, StoreEpilogue, 1, k_major, k_major>();  // down
+  tiles::prepare_kernels<kTileWidths, StoreEpilogue, 1, k_major, mn64>();     // one lane of dX
+  tiles::prepare_kernels<kTileWidths, StoreEpilogue, 2, k_major, mn64>();     // dX
+  tiles::prepare_kernels<kTileWidths, StoreEpilogue, 1, mn64, mn64>();        // weight gradients
   TileDevice device;
   for (const int cluster : {1, 2}) {
     device.most[cluster - 1] =
@@ -28,17 +28,17 @@ void tiles_store(const TileProblem& problem, const Target& target, const TileTun
   }
   const bool left_k = is_k_major(problem.left[0]), right_k = is_k_major(problem.right[0]);
   if (problem.lanes == 2) {
-    tiles::launch_tiles<StoreEpilogue, 2, k_major, mn64>(tiles::WideShapes(), problem, epilogue, staged,
-                                                         tuning, resources);
+    tiles::launch_tiles<kTileWidths, StoreEpilogue, 2, k_major, mn64>(problem, epilogue, staged, tuning,
+                                                                      resources);
   } else if (left_k && right_k) {
-    tiles::launch_tiles<StoreEpilogue, 1, k_major, k_major>(tiles::WideShapes(), problem, epilogue, staged,
-                                                            tuning, resources);
+    tiles::launch_tiles<kTileWidths, StoreEpilogue, 1, k_major, k_major>(problem, epilogue, staged, tuning,
+                                                                         resources);
   } else if (left_k) {
-    tiles::launch_tiles<StoreEpilogue, 1, k_major, mn64>(tiles::WideShapes(), problem, epilogue, staged,
-                                                         tuning, resources);
+    tiles::launch_tiles<kTileWidths, StoreEpilogue, 1, k_major, mn64>(problem, epilogue, staged, tuning,
+                                                                      resources);
   } else {
-    tiles::launch_tiles<StoreEpilogue, 1, mn64, mn64>(tiles::WideShapes(), problem, epilogue, staged, tuning,
-                                                      resources);
+    tiles::launch_tiles<kTileWidths, StoreEpilogue, 1, mn64, mn64>(problem, epilogue, staged, tuning,
+                                                                   resources);
   }
 }
 

@@ -28,12 +28,6 @@ bool tiles_serve(const TileProblem& problem, int levels) {
 
 namespace {
 
-// Widths that kernels are built for; gate and up side by side also come as 96 columns each.
-std::span<const int> widths(bool gate_and_up) {
-  static constexpr int kAll[] = {256, 128, 192};
-  return {kAll, gate_and_up ? 3u : 2u};
-}
-
 // Cycles of the busiest block, by what a multiprocessor was seen to do: 2048 products a cycle, 52 bytes a
 // cycle arriving, of which L2 gives 40; a tile costs its epilogue besides.
 double cycles_of(int width, const ClusterShape& cluster, double waves, std::int64_t turns) {
@@ -55,7 +49,9 @@ TileTuning choose_tiles(bool gate_and_up, std::int64_t rows, std::int64_t cols, 
   TileTuning best;
   double least = 0;
   const std::int64_t turns = (k + 63) / 64;
-  for (const int width : widths(gate_and_up)) {
+  const std::span<const int> widths =
+      gate_and_up ? std::span<const int>(kGateUpTileWidths) : std::span<const int>(kTileWidths);
+  for (const int width : widths) {
     const int columns = gate_and_up ? width / 2 : width;
     for (const ClusterShape cluster : {ClusterShape{2, 1}, ClusterShape{1, 1}, ClusterShape{1, 2}}) {
       const int size = cluster.rows * cluster.cols;

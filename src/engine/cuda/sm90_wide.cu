@@ -1,15 +1,16 @@
 // Kernels of sm90_wide.cuh, and their launch.
+#include <string>
+
+#include "engine/cuda/built_kernels.hpp"
 #include "engine/cuda/sm90_wide.cuh"
+#include "samebits/error.hpp"
 
 namespace samebits::engine::cuda {
 namespace wide {
 namespace {
 
-template <class... Shapes>
-struct ShapeList {};
-
-// choose_wide names no other.
-using Shapes = ShapeList<Shape<32, 2, 1, 2>, Shape<32, 4, 1, 2>, Shape<64, 1, 2, 1>>;
+template <WideTuning kTuning>
+using ShapeOf = Shape<kTuning.width, kTuning.groups, kTuning.parts, kTuning.boxes>;
 
 template <class Shape>
 void prepare_shape(TileDevice& device) {
@@ -19,13 +20,6 @@ void prepare_shape(TileDevice& device) {
   const int blocks =
       resident_blocks(wide_kernel<Shape, TileLayout::mn64>, Shape::kThreads, kShared, Shape::kCluster);
   most = most == 0 ? blocks : std::min(most, blocks);
-}
-
-template <class... Every>
-TileDevice prepare_shapes(ShapeList<Every...>) {
-  TileDevice device;
-  (prepare_shape<Every>(device), ...);
-  return device;
 }
 
 template <class Shape>
@@ -60,26 +54,28 @@ void launch_shape(const TileProblem& problem, const Target& target, const TileRe
   launch(kernel, shape, resources.stream, "contraction of up to 128 tokens", args);
 }
 
-template <class... Every>
-void launch_wide(ShapeList<Every...>, const TileProblem& problem, const Target& target,
-                 const WideTuning& tuning, const TileResources& resources) {
-  const auto try_shape = [&]<class Shape>(Shape) {
-    if (tuning.width != Shape::kWidth || tuning.groups != Shape::kGroups || tuning.parts != Shape::kParts)
-      return false;
-    launch_shape<Shape>(problem, target, resources);
-    return true;
-  };
-  static_cast<void>((try_shape(Every{}) || ...));
-}
-
 }  // namespace
 }  // namespace wide
 
-TileDevice prepare_wide() { return wide::prepare_shapes(wide::Shapes()); }
+TileDevice prepare_wide() {
+  TileDevice device;
+  for_each_built<kWideTunings>(
+      [&]<WideTuning kTuning>() { wide::prepare_shape<wide::ShapeOf<kTuning>>(device); });
+  return device;
+}
 
 void wide_store(const TileProblem& problem, const Target& target, const WideTuning& tuning,
                 const TileResources& resources) {
-  wide::launch_wide(wide::Shapes(), problem, target, tuning, resources);
+  const bool launched = any_built<kWideTunings>([&]<WideTuning kTuning>() {
+    if (!(tuning == kTuning)) return false;
+    wide::launch_shape<wide::ShapeOf<kTuning>>(problem, target, resources);
+    return true;
+  });
+  if (!launched)
+    throw Error(ErrorCode::internal, "no kernel is built for " + std::to_string(tuning.parts) + " parts of " +
+                                         std::to_string(tuning.groups) + " x " +
+                                         std::to_string(tuning.width) + " tokens, " +
+                                         std::to_string(tuning.boxes) + " boxes a stage");
 }
 
 }  // namespace samebits::engine::cuda

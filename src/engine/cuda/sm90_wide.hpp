@@ -17,8 +17,13 @@ struct WideTuning {
   int width = 32;  // tokens of a warpgroup
   int groups = 2;  // warpgroups side by side, each with tokens of its own
   int parts = 1;   // such rows of warpgroups; they take the chains in turn
-  int tokens() const { return width * groups; }
+  int boxes = 2;   // of 64 k, a stage of the ring
+  constexpr int tokens() const { return width * groups; }
+  bool operator==(const WideTuning&) const = default;
 };
+
+// What kernels are built for.
+inline constexpr WideTuning kWideTunings[] = {{32, 2, 1, 2}, {32, 4, 1, 2}, {64, 1, 2, 1}};
 
 // Whether these kernels can read the operands, `left` tokens and `right` weights, and follow the tree.
 bool wide_serves(const TileProblem& problem, int levels);
@@ -28,7 +33,8 @@ WideTuning choose_wide(const TileProblem& problem, const TileDevice& device);
 // Once on every device, before a launch.
 TileDevice prepare_wide();
 
-// `device` of the resources is prepare_wide's; pending nodes take no more than tile_pending_bytes.
+// `device` of the resources is prepare_wide's; pending nodes take no more than tile_pending_bytes. A tuning
+// that no kernel is built for is Error(internal).
 void wide_store(const TileProblem& problem, const Target& target, const WideTuning& tuning,
                 const TileResources& resources);
 

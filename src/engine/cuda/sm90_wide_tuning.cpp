@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 
 #include "engine/cuda/sm90_wide.hpp"
 #include "engine/cuda/tensor_map.hpp"
@@ -36,32 +37,33 @@ Steps steps_of(const TileProblem& problem, int tiles, int parts) {
           std::int64_t{tiles} * problem.lanes * problem.leaves->count()};
 }
 
-// What there is to choose from: cycles until a step's sum can go on, in which a multiprocessor takes in the
+// What a tuning costs: cycles until a step's sum can go on, in which a multiprocessor takes in the
 // operands of a step or reads them from its shared memory, and which the end of a chain costs. As an H200 was
-// seen to do.
-struct Choice {
-  WideTuning tuning;
+// seen to do, one for each of kWideTunings.
+struct Cost {
   int latency, moves, end;
 };
-constexpr Choice kChoices[] = {
-    {{32, 2, 1}, 72, 72, 1200}, {{32, 4, 1}, 123, 123, 1200}, {{64, 1, 2}, 94, 84, 0}};
+constexpr Cost kCosts[] = {{72, 72, 1200}, {123, 123, 1200}, {94, 84, 0}};
+static_assert(std::size(kCosts) == std::size(kWideTunings));
 
 }  // namespace
 
 WideTuning choose_wide(const TileProblem& problem, const TileDevice& device) {
   WideTuning best;
   std::int64_t least = 0;
-  for (const Choice& choice : kChoices) {
-    const int cluster = static_cast<int>(kWideTokens) / choice.tuning.tokens();
+  for (std::size_t i = 0; i < std::size(kWideTunings); ++i) {
+    const WideTuning& tuning = kWideTunings[i];
+    const Cost& cost = kCosts[i];
+    const int cluster = static_cast<int>(kWideTokens) / tuning.tokens();
     const int clusters = device.blocks(cluster) / cluster;
     if (clusters == 0) continue;
     const int tiles = groups_of(groups_of(problem.right[0].outer, 64), clusters);
-    const Steps steps = steps_of(problem, tiles, choice.tuning.parts);
+    const Steps steps = steps_of(problem, tiles, tuning.parts);
     const std::int64_t cycles =
-        std::max(steps.longest * choice.latency, steps.all * choice.moves) + steps.chains * choice.end;
+        std::max(steps.longest * cost.latency, steps.all * cost.moves) + steps.chains * cost.end;
     if (least != 0 && cycles >= least) continue;
     least = cycles;
-    best = choice.tuning;
+    best = tuning;
   }
   return best;
 }

@@ -1,5 +1,5 @@
 // Tiles of weight gradients that go on from an earlier call, or into a later one.
-#include "engine/cuda/sm90_tiles.cuh"
+#include "engine/cuda/sm90_tiles_launch.cuh"
 
 namespace samebits::engine::cuda {
 

@@ -1,5 +1,5 @@
 // dG and dU: the gradient of the activation is the epilogue of dA, which is never stored.
-#include "engine/cuda/sm90_tiles.cuh"
+#include "engine/cuda/sm90_tiles_launch.cuh"
 
 namespace samebits::engine::cuda {
 

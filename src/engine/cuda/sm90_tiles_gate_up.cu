@@ -1,5 +1,5 @@
 // G, U and A: gate and up share the tile of x, the activation is the epilogue.
-#include "engine/cuda/sm90_tiles.cuh"
+#include "engine/cuda/sm90_tiles_launch.cuh"
 
 namespace samebits::engine::cuda {
 

@@ -1,5 +1,5 @@
 // Tiles whose results are stored as they are: Y, dX, weight gradients and their covers.
-#include "engine/cuda/sm90_tiles.cuh"
+#include "engine/cuda/sm90_tiles_launch.cuh"
 
 namespace samebits::engine::cuda {
 

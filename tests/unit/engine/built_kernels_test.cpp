@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <string>
 
-#include "engine/cuda/fma_stream.hpp"
-#include "engine/cuda/sm90_stream_sizes.hpp"
-#include "engine/cuda/sm90_stream_tuning.hpp"
-#include "engine/cuda/sm90_wide.hpp"
+#include "engine/cuda/fma/stream.hpp"
+#include "engine/cuda/sm90/stream_sizes.hpp"
+#include "engine/cuda/sm90/stream_tuning.hpp"
+#include "engine/cuda/sm90/wide.hpp"
 #include "samebits/error.hpp"
 #include "support/values.hpp"
 

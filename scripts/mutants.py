@@ -135,33 +135,33 @@ CUDA_MUTANTS = {
         "src/engine/cuda/nodes.cuh", "value[i] = as_node(bf16_nodes, from[i * stride] + value[i]);",
         "value[i] = as_node(bf16_nodes, numerics::rounded_bf16(from[i * stride]) + value[i]);"),
     "cuda: sm90 tiles, last k group of a leaf dropped": (
-        "src/engine/cuda/sm90_tiles.cuh", "for (int s = 0; s * 16 < rest; ++s) {", "for (int s = 0; s * 16 + 16 < rest; ++s) {"),
+        "src/engine/cuda/sm90/tiles.cuh", "for (int s = 0; s * 16 < rest; ++s) {", "for (int s = 0; s * 16 + 16 < rest; ++s) {"),
     "cuda: sm90 tiles, a lane rounded first": (
-        "src/engine/cuda/sm90_tiles.cuh", "[](float gate, float up) { return gate + up; }",
+        "src/engine/cuda/sm90/tiles.cuh", "[](float gate, float up) { return gate + up; }",
         "[](float gate, float up) { return numerics::rounded_bf16(gate) + up; }"),
     "cuda: sm90 tiles, sigma of the next gate": (
-        "src/engine/cuda/sigma_cache.cuh", "shared_address(shared) - kLeastGate * 4", "shared_address(shared) - kLeastGate * 4 + 4"),
+        "src/engine/cuda/sm90/sigma_cache.cuh", "shared_address(shared) - kLeastGate * 4", "shared_address(shared) - kLeastGate * 4 + 4"),
     "cuda: sm90 tiles, columns of a box swapped": (
-        "src/engine/cuda/sm90_boxes.cuh", "(static_cast<std::uint32_t>(pair / 2) * 16) ^ turn", "(static_cast<std::uint32_t>(pair / 2) * 16) ^ turn ^ 16"),
+        "src/engine/cuda/sm90/boxes.cuh", "(static_cast<std::uint32_t>(pair / 2) * 16) ^ turn", "(static_cast<std::uint32_t>(pair / 2) * 16) ^ turn ^ 16"),
     "cuda: sm90 stream, last k group of a leaf dropped": (
-        "src/engine/cuda/sm90_stream.cuh", "fragments.multiply(acc, (left + 15) / 16 - step);",
+        "src/engine/cuda/sm90/stream.cuh", "fragments.multiply(acc, (left + 15) / 16 - step);",
         "fragments.multiply(acc, left / 16 - step);"),
     "cuda: sm90 stream, a lane rounded first": (
-        "src/engine/cuda/sm90_stream.cuh", "                                                  : gate + up;",
+        "src/engine/cuda/sm90/stream.cuh", "                                                  : gate + up;",
         "                                                  : numerics::rounded_bf16(gate) + up;"),
     "cuda: fma nodes rounded in f32 trees": (
-        "src/engine/cuda/fma_words.cuh", "        word[i] = __float_as_uint(acc[i]);",
+        "src/engine/cuda/fma/words.cuh", "        word[i] = __float_as_uint(acc[i]);",
         "        word[i] = __float_as_uint(numerics::rounded_bf16(acc[i]));"),
     "cuda: fma stream, last k of a leaf dropped": (
-        "src/engine/cuda/fma_stream.cuh", "        chains.single(k);", "        if (left > 1) chains.single(k);"),
+        "src/engine/cuda/fma/stream.cuh", "        chains.single(k);", "        if (left > 1) chains.single(k);"),
     "cuda: fma stream, lanes rounded": (
-        "src/engine/cuda/fma_finish.cu", "numerics::add_lanes(args.lanes, gate_root, top)",
+        "src/engine/cuda/fma/finish.cu", "numerics::add_lanes(args.lanes, gate_root, top)",
         "numerics::add_lanes(Precision::bf16, gate_root, top)"),
     "cuda: fma tiles, last k of a leaf dropped": (
-        "src/engine/cuda/fma_tiles.cuh", "chains.run(my_left + side, my_right + side, k, n,",
+        "src/engine/cuda/fma/tiles.cuh", "chains.run(my_left + side, my_right + side, k, n,",
         "chains.run(my_left + side, my_right + side, k, n == left_over ? n - 1 : n,"),
     "cuda: fma tiles, lanes rounded": (
-        "src/engine/cuda/fma_tiles.cuh", "stack.add_lanes(args.lanes_precision, node)", "stack.add_lanes(Precision::bf16, node)"),
+        "src/engine/cuda/fma/tiles.cuh", "stack.add_lanes(args.lanes_precision, node)", "stack.add_lanes(Precision::bf16, node)"),
 }
 CUDA_TEST = "invariance/invariance_cuda"
 CUDA_FILTER = "CudaSmall.*:Cuda.EveryTokenCount*:Cuda.EveryKindOfValue:Cuda.EveryNamedLayout:Cuda.LongAxes:CudaCalls.LayersInOneStream"

@@ -4,7 +4,7 @@
 //   nvcc -std=c++20 -O3 -fmad=false --expt-relaxed-constexpr --expt-extended-lambda
 //        -DFMT_HEADER_ONLY -DFMT_USE_CONSTEXPR=1 -gencode=arch=compute_90a,code=sm_90a
 //        -Isrc -Iinclude tests/hardware/fma_check.cu
-//        src/engine/cuda/fma_*.cu src/engine/cuda/fma_*.cpp src/engine/cuda/plain.cu
+//        src/engine/cuda/fma/*.cu src/engine/cuda/fma/*.cpp src/engine/cuda/plain.cu
 //        src/engine/cuda/elementwise.cu src/engine/cuda/leaves.cpp src/engine/cuda/tensor_encode.cpp
 //        src/engine/cuda/check.cpp src/numerics/sigma.cpp -o fma_check
 //   ./fma_check [words] [bytes] [times] [times=1,32] [sweep=1,8,32]      all but the sweep by default
@@ -22,9 +22,9 @@
 
 #include "engine/cuda/check.hpp"
 #include "engine/cuda/elementwise.hpp"
-#include "engine/cuda/fma_finish.hpp"
-#include "engine/cuda/fma_kernels.hpp"
-#include "engine/cuda/fma_words.cuh"
+#include "engine/cuda/fma/finish.hpp"
+#include "engine/cuda/fma/kernels.hpp"
+#include "engine/cuda/fma/words.cuh"
 #include "engine/cuda/plain.hpp"
 #include "numerics/leaf.hpp"
 #include "numerics/sigma.hpp"

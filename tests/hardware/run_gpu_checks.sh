@@ -44,15 +44,17 @@ sanitize() {
   check "$tool" sanitizer_note compute-sanitizer --tool "$tool" --error-exitcode 9 "$@" "$build/tests/invariance/invariance_cuda" --gtest_filter="$small"
 }
 sass() {
-  local object count
+  local object name count folder=$build/CMakeFiles/samebits_objects.dir/src/engine/cuda
   if ! command -v cuobjdump >/dev/null; then row sass failed 0 "no cuobjdump in PATH"; return; fi
   local -i total=0
-  for object in "$build"/CMakeFiles/samebits_objects.dir/src/engine/cuda/*.cu.o; do
-    local text=$logs/$(basename "$object").sass start=$SECONDS
+  for object in "$folder"/*.cu.o "$folder"/*/*.cu.o; do
+    name=${object#"$folder"/}
+    name=${name%.cu.o}
+    local text=$logs/${name/\//_}.cu.o.sass start=$SECONDS
     cuobjdump -sass "$object" >"$text" 2>&1
     count=$(grep -cE '\bHGMMA' "$text")
     total+=$count
-    row "sass $(basename "$object" .cu.o)" counted $((SECONDS - start)) "HGMMA $count, HMMA $(grep -cE '\bHMMA' "$text"), FFMA $(grep -cE '\bFFMA' "$text"), UTMALDG $(grep -cE '\bUTMALDG' "$text"), local loads $(grep -cE '\bLDL' "$text")"
+    row "sass $name" counted $((SECONDS - start)) "HGMMA $count, HMMA $(grep -cE '\bHMMA' "$text"), FFMA $(grep -cE '\bFFMA' "$text"), UTMALDG $(grep -cE '\bUTMALDG' "$text"), local loads $(grep -cE '\bLDL' "$text")"
   done
   row "sass HGMMA" "$([ "$total" -gt 0 ] && echo passed || echo failed)" 0 "$total in all"
 }

@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "engine/cuda/fma_words.cuh"
+#include "engine/cuda/fma/words.cuh"
 #include "numerics/bf16.hpp"
 #include "support/device.hpp"
 

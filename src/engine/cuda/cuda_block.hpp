@@ -6,7 +6,7 @@
 
 #include "engine/cuda/contraction.hpp"
 #include "engine/cuda/cuda_device.hpp"
-#include "engine/cuda/fma_kernels.hpp"
+#include "engine/cuda/fma/kernels.hpp"
 #include "engine/cuda/matrix_kernels.hpp"
 #include "engine/engine.hpp"
 

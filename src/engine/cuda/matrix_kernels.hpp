@@ -10,7 +10,7 @@ namespace matrix_leaf = gfx942_leaf;
 inline constexpr bool kMatrixServesAll = true;  // no contraction is left to the plain kernels
 }  // namespace samebits::engine::hip
 #else
-#include "engine/cuda/sm90_kernels.hpp"
+#include "engine/cuda/sm90/kernels.hpp"
 namespace samebits::engine::cuda {
 namespace matrix_leaf = sm90_leaf;
 inline constexpr bool kMatrixServesAll = false;

@@ -1,4 +1,4 @@
-// engine/cuda/fma_instructions.cuh for AMD: the same functions in C++, which the compiler has instructions
+// engine/cuda/fma/instructions.cuh for AMD: the same functions in C++, which the compiler has instructions
 // for, and shared memory by its 32-bit addresses.
 #pragma once
 

@@ -1,4 +1,4 @@
-// fma_kernels.cpp of engine/cuda as HIP.
+// fma/kernels.cpp of engine/cuda as HIP.
 #include "engine/hip/namespace.hpp"
 //
-#include "engine/cuda/fma_kernels.cpp"  // NOLINT(bugprone-suspicious-include)
+#include "engine/cuda/fma/kernels.cpp"  // NOLINT(bugprone-suspicious-include)

@@ -1,4 +1,4 @@
-// fma_leaves.cpp of engine/cuda as HIP.
+// fma/leaves.cpp of engine/cuda as HIP.
 #include "engine/hip/namespace.hpp"
 //
-#include "engine/cuda/fma_leaves.cpp"  // NOLINT(bugprone-suspicious-include)
+#include "engine/cuda/fma/leaves.cpp"  // NOLINT(bugprone-suspicious-include)

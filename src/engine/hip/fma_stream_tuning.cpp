@@ -1,4 +1,4 @@
-// fma_stream_tuning.cpp of engine/cuda as HIP.
+// fma/stream_tuning.cpp of engine/cuda as HIP.
 #include "engine/hip/namespace.hpp"
 //
-#include "engine/cuda/fma_stream_tuning.cpp"  // NOLINT(bugprone-suspicious-include)
+#include "engine/cuda/fma/stream_tuning.cpp"  // NOLINT(bugprone-suspicious-include)

@@ -3,4 +3,4 @@
 
 #include "engine/hip/namespace.hpp"
 //
-#include "engine/cuda/fma_tiles.cu"
+#include "engine/cuda/fma/tiles.cu"

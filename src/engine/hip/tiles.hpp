@@ -1,5 +1,5 @@
 // The tile kernel and its launch: any strides, any tree, leaves fma and gfx942. What is not asked of it for
-// want of speed alone: fma leaves whose operands engine/cuda/fma_tiles.cuh can read.
+// want of speed alone: fma leaves whose operands engine/cuda/fma/tiles.cuh can read.
 #pragma once
 
 #include "engine/hip/namespace.hpp"

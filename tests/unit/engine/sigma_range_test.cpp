@@ -1,5 +1,5 @@
 // The tile kernels keep sigma for a range of gates; a gate outside reads the value at the range's end.
-#include "engine/cuda/sigma_range.hpp"
+#include "engine/cuda/sm90/sigma_range.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

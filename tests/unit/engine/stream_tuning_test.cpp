@@ -1,9 +1,10 @@
 // Choices for few tokens: every row belongs to a block, slots end with leaves, and what is asked for fits.
+#include "engine/cuda/sm90/stream_tuning.hpp"
+
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "engine/cuda/sm90_stream_sizes.hpp"
-#include "engine/cuda/sm90_stream_tuning.hpp"
+#include "engine/cuda/sm90/stream_sizes.hpp"
 #include "support/values.hpp"
 
 namespace samebits::test {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "engine/cuda/sm90_tiles.hpp"
+#include "engine/cuda/sm90/tiles.hpp"
 #include "support/values.hpp"
 
 namespace samebits::test {

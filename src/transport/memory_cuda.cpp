@@ -53,7 +53,7 @@ class CudaLink final : public HostLink {
 
 }  // namespace
 
-bool can_reach(MemorySpace space) { return space == MemorySpace::host || space == kMemorySpace; }
+MemorySpace device_space() { return kMemorySpace; }
 
 void copy(void* to, const void* from, std::size_t bytes, MemorySpace space, Queue queue) {
   if (space == MemorySpace::host) {

@@ -24,14 +24,14 @@ using transport::StagedExchange;
 // What all groups of a process share.
 struct Shared {
   explicit Shared(const MpiOptions& options) : world(options) {
-    auto link = transport::make_host_link(MemorySpace::cuda, StagedExchange::kMarks);
+    auto link = transport::make_host_link(transport::device_space(), StagedExchange::kMarks);
     if (!link) return;
     device.emplace(std::move(link),
                    [this](auto incoming, auto outgoing) { world.exchange(incoming, outgoing); });
   }
 
   MpiWorld world;
-  std::optional<StagedExchange> device;  // where this build has CUDA
+  std::optional<StagedExchange> device;  // where this build moves device memory
 };
 
 class MpiTransport final : public Transport {
@@ -113,8 +113,10 @@ class MpiTransport final : public Transport {
                 Queue queue) {
     if (space == MemorySpace::host) {
       shared_->world.exchange(incoming, outgoing);
-    } else {
+    } else if (shared_->device) {
       shared_->device->exchange(incoming, outgoing, queue);
+    } else {
+      throw Error(ErrorCode::internal, "the mpi transport has no way to the device memory that it reaches");
     }
   }
 

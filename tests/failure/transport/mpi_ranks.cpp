@@ -3,6 +3,7 @@
 //
 // usage: mpirun -np N mpi_ranks FOLDER TIMEOUT what [RANK]
 //   moves       uneven bytes, subgroups, messages of a few megabytes, all checked
+//   no-bytes    a collective of no bytes in every kind of memory
 //   computes    RANK comes late by three timeouts, alive
 //   dies        RANK is killed between two exchanges
 //   stops       RANK is stopped (SIGSTOP)
@@ -22,6 +23,7 @@
 #include <fstream>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -93,6 +95,23 @@ void moves(Transport& world) {
   }
 }
 
+// No GPU is needed to see that memory which the transport does not reach is refused, and that a device which
+// does not answer is an error.
+void move_no_bytes(Transport& world) {
+  const std::vector<std::size_t> bytes(static_cast<std::size_t>(world.size()));
+  for (const MemorySpace space : {MemorySpace::host, MemorySpace::cuda, MemorySpace::hip}) {
+    std::optional<ErrorCode> failure;
+    try {
+      world.all_gather(nullptr, nullptr, bytes, space, {});
+    } catch (const Error& error) {
+      failure = error.code();
+    }
+    require(world.reaches(space) ? !failure || failure == ErrorCode::environment
+                                 : failure == ErrorCode::invalid_argument,
+            "no bytes of some memory: another failure than it should be");
+  }
+}
+
 // each(round) for a minute. The round that `begins` is written down once it is done.
 template <class Each>
 void go_on(const Transport& world, const std::string& folder, std::size_t begins, const Each& each) {
@@ -118,6 +137,7 @@ void play(const std::shared_ptr<Transport>& shared, const std::string& folder, c
           bool is_the_one, double timeout) {
   Transport& world = *shared;
   if (what == "moves") return moves(world);
+  if (what == "no-bytes") return move_no_bytes(world);
   if (what == "goes-on")
     return go_on(world, folder, 20, [&](std::size_t round) { exchange(world, round, 100000); });
   if (what == "backward") return backward(shared, folder);

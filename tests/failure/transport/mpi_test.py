@@ -64,6 +64,9 @@ def main():
     for ranks in (1, 2, 3, 5, 8):
         results, seconds = job(binary, ranks, "moves")
         expect(results == {r: (0, "") for r in range(ranks)}, f"moves, {ranks} ranks, {seconds:.1f} s: {results}")
+    for ranks in (1, 2):
+        results, seconds = job(binary, ranks, "no-bytes")
+        expect(results == {r: (0, "") for r in range(ranks)}, f"no-bytes, {ranks} ranks: {results}")
     results, seconds = job(binary, 3, "computes", 1)
     expect(results == {r: (0, "") for r in range(3)}, f"a rank that computes for three timeouts is alive: {results}")
     for ranks, one in ((2, 0), (3, 2), (16, 5)):

@@ -101,23 +101,34 @@ void MpiWorld::introduce() {
   }
 }
 
+std::string MpiWorld::name_of(int rank) const {
+  return fmt::format("rank {} ({})", rank, peers_[static_cast<std::size_t>(rank)].where);
+}
+
 void MpiWorld::exchange(std::span<const Incoming> incoming, std::span<const Outgoing> outgoing) {
-  std::vector<MPI_Request> requests;
-  std::vector<int> ranks;  // of each request
-  {
-    const std::lock_guard lock(mutex_);
-    if (!failure_.empty()) throw Error(ErrorCode::lost_rank, failure_);
-    post_locked(incoming, outgoing, requests, ranks);
-  }
-  // What each receive must bring, in the order of the requests.
-  std::vector<int> expected;
+  std::vector<int> expected;  // what each receive must bring, in the order of the requests
   for (const Incoming& in : incoming) {
     for (std::size_t m = 0; m < messages_of(in.bytes); ++m)
       expected.push_back(static_cast<int>(std::min(kMostBytes, in.bytes - m * kMostBytes)));
   }
-  std::vector<int> done(requests.size());
-  std::vector<MPI_Status> statuses(requests.size());
-  std::size_t left = requests.size();
+  std::size_t left = expected.size();
+  for (const Outgoing& out : outgoing) left += messages_of(out.bytes);
+  std::vector<MPI_Request> requests;
+  std::vector<int> ranks;  // of each request
+  // Nothing is allocated while requests are on their way: whoever throws then must give them up first.
+  requests.reserve(left);
+  ranks.reserve(left);
+  std::vector<int> done(left);
+  std::vector<MPI_Status> statuses(left);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.empty()) throw Error(ErrorCode::lost_rank, failure_);
+    try {
+      post_locked(incoming, outgoing, requests, ranks);
+    } catch (const Error& error) {
+      give_up_locked(requests, error.code(), fmt::format("{}: {}", name_of(rank_), error.what()));
+    }
+  }
   for (Patience patience; left > 0;) {
     {
       const std::lock_guard lock(mutex_);
@@ -139,8 +150,7 @@ void MpiWorld::exchange(std::span<const Incoming> incoming, std::span<const Outg
         }
         if (error != MPI_SUCCESS) {
           give_up_locked(requests, ErrorCode::lost_rank,
-                         fmt::format("rank {} ({}) cannot be reached", ranks[index],
-                                     peers_[static_cast<std::size_t>(ranks[index])].where));
+                         fmt::format("{} cannot be reached", name_of(ranks[index])));
         }
         peers_[static_cast<std::size_t>(ranks[index])].heard = Clock::now();
         --left;
@@ -194,15 +204,13 @@ void MpiWorld::check_health_locked(std::span<const MPI_Request> requests, std::s
     if (requests[i] == MPI_REQUEST_NULL) continue;
     const Peer& peer = peers_[static_cast<std::size_t>(ranks[i])];
     if (peer.gone) {
-      throw Error(ErrorCode::lost_rank,
-                  fmt::format("rank {} ({}) ended while others wait for it", ranks[i], peer.where));
+      throw Error(ErrorCode::lost_rank, fmt::format("{} ended while others wait for it", name_of(ranks[i])));
     }
     if (now - peer.heard > timeout_) {
       throw Error(
           ErrorCode::lost_rank,
-          fmt::format("rank {} ({}) has given no sign of life for {:.3g} s: it died, stalled or cannot "
-                      "be reached",
-                      ranks[i], peer.where, std::chrono::duration<double>(now - peer.heard).count()));
+          fmt::format("{} has given no sign of life for {:.3g} s: it died, stalled or cannot be reached",
+                      name_of(ranks[i]), std::chrono::duration<double>(now - peer.heard).count()));
     }
   }
 }
@@ -235,8 +243,7 @@ void MpiWorld::abort(const std::string& reason) noexcept {
   try {
     const std::lock_guard lock(mutex_);
     if (!failure_.empty()) return;
-    failure_ =
-        fmt::format("rank {} ({}) gave up: {}", rank_, peers_[static_cast<std::size_t>(rank_)].where, reason);
+    failure_ = fmt::format("{} gave up: {}", name_of(rank_), reason);
     if (stopped_ || size_ == 1) return;
     tell_failure_locked();
     stopped_ = true;

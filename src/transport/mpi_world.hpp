@@ -68,6 +68,7 @@ class MpiWorld {
   bool part_locked(int rank);
 
   void introduce();
+  std::string name_of(int rank) const;  // for people
   void post_locked(std::span<const Incoming> incoming, std::span<const Outgoing> outgoing,
                    std::vector<MPI_Request>& requests, std::vector<int>& ranks);
   void check_health_locked(std::span<const MPI_Request> requests, std::span<const int> ranks) const;

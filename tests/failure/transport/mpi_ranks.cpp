@@ -10,6 +10,7 @@
 //   ends-late   RANK has done its part like all and ends half a timeout after the others
 //   leaves      RANK ends while the others go on
 //   gives-up    RANK aborts with a reason
+//   cannot-post the second message of an exchange that RANK begins is refused by its MPI
 //   disagrees   RANK expects one byte more of everybody
 //   goes-on     messages for a minute; FOLDER/begun.RANK says that they flow
 //   backward    the block's backward on tp2+cp2, four ranks, again and again for a minute; FOLDER/begun.RANK
@@ -29,6 +30,7 @@
 #include <thread>
 #include <vector>
 
+#include "mpi_faults.hpp"
 #include "samebits/error.hpp"
 #include "samebits/transport.hpp"
 #include "support/rank_block.hpp"
@@ -112,6 +114,19 @@ void move_no_bytes(Transport& world) {
   }
 }
 
+// What was begun before a refusal must not write into buffers that are gone.
+void post_in_part(Transport& world) {
+  namespace faults = test::mpi_faults;
+  faults::fail_second_message();
+  try {
+    exchange(world, 2, 100000);
+  } catch (const Error&) {
+    require(faults::begun_messages() == 1 && faults::cancelled_requests() == 1,
+            "not every message that was begun has been cancelled");
+    throw;
+  }
+}
+
 // each(round) for a minute. The round that `begins` is written down once it is done.
 template <class Each>
 void go_on(const Transport& world, const std::string& folder, std::size_t begins, const Each& each) {
@@ -150,6 +165,7 @@ void play(const std::shared_ptr<Transport>& shared, const std::string& folder, c
       world.abort("the disk of this rank is full");
       throw Error(ErrorCode::bad_file, "the disk of this rank is full");
     }
+    if (what == "cannot-post") return post_in_part(world);
     if (what == "computes") std::this_thread::sleep_for(std::chrono::duration<double>(3 * timeout));
   }
   exchange(world, 2, 100000, what == "disagrees" && is_the_one ? 1 : 0);

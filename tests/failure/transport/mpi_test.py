@@ -77,6 +77,7 @@ def main():
         "stops": (3, "no sign of life"),
         "leaves": (3, "ended while others wait for it"),
         "gives-up": (3, "gave up: the disk of this rank is full"),
+        "cannot-post": (3, "moving bytes: MPI_ERR_OTHER"),
         "disagrees": (None, "disagree about the bytes of a collective"),
     }
     for what, (code, words) in cases.items():
@@ -87,10 +88,12 @@ def main():
                 expect(r in results, f"{what}: rank {r} of {ranks} said nothing within {seconds:.1f} s: {results}")
                 expect(results[r][0] in ((code,) if code else (2, 3)), f"{what}: rank {r} ended with {results[r]}")
                 expect(words in results[r][1], f"{what}: rank {r} says {results[r]}")
-                if what in ("dies", "stops", "leaves", "gives-up"):
+                if what != "disagrees":
                     expect(f"rank {one} (" in results[r][1], f"{what}: rank {r} does not name rank {one}: {results[r]}")
             if what == "disagrees":
                 expect(any(result[0] == 2 for result in results.values()), f"disagreement: nobody says so: {results}")
+            if what == "cannot-post":
+                expect(results[one] == results[others[0]], f"cannot-post: rank {one} says {results[one]}")
             if what == "leaves":
                 expect(results[one][0] == 0, f"leaves: rank {one} ended with {results[one]}")
             print(f"{what}, {ranks} ranks: {seconds:.1f} s, {results[others[0]][1]}")

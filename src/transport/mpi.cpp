@@ -137,7 +137,8 @@ std::shared_ptr<Transport> mpi_transport(const MpiOptions& options) {
 MpiStatus mpi_status() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
   int length = 0;
-  MPI_Get_library_version(text, &length);  // legal before MPI has begun
+  // Legal before MPI has begun, when there are no words for what goes wrong.
+  if (MPI_Get_library_version(text, &length) != MPI_SUCCESS) return {true, "an MPI of unknown version"};
   std::string library(text, static_cast<std::size_t>(length));
   library.resize(std::min(library.find_first_of(",\n"), library.size()));
   if (library.rfind("Open MPI v", 0) == 0) library.erase(9, 1);

@@ -11,6 +11,10 @@
 //   leaves      RANK ends while the others go on
 //   gives-up    RANK aborts with a reason
 //   cannot-post the second message of an exchange that RANK begins is refused by its MPI
+//   cannot-tell, cannot-ask
+//               RANK's MPI refuses what ranks tell each other beside the bytes
+//   one-thread, no-copy
+//               MPI begins, and is not what is needed
 //   disagrees   RANK expects one byte more of everybody
 //   goes-on     messages for a minute; FOLDER/begun.RANK says that they flow
 //   backward    the block's backward on tp2+cp2, four ranks, again and again for a minute; FOLDER/begun.RANK
@@ -38,6 +42,8 @@
 namespace {
 
 using namespace samebits;
+namespace faults = test::mpi_faults;
+using faults::Fault;
 
 unsigned char byte_of(std::size_t round, std::size_t from, std::size_t to, std::size_t i) {
   return static_cast<unsigned char>(round * 31 + from * 50 + to * 7 + i * 13);
@@ -116,12 +122,11 @@ void move_no_bytes(Transport& world) {
 
 // What was begun before a refusal must not write into buffers that are gone.
 void post_in_part(Transport& world) {
-  namespace faults = test::mpi_faults;
-  faults::fail_second_message();
+  faults::begin(Fault::second_message);
   try {
     exchange(world, 2, 100000);
   } catch (const Error&) {
-    require(faults::begun_messages() == 1 && faults::cancelled_requests() == 1,
+    require(faults::messages() == 1 && faults::cancelled() == 1,
             "not every message that was begun has been cancelled");
     throw;
   }
@@ -166,6 +171,10 @@ void play(const std::shared_ptr<Transport>& shared, const std::string& folder, c
       throw Error(ErrorCode::bad_file, "the disk of this rank is full");
     }
     if (what == "cannot-post") return post_in_part(world);
+    if (what == "cannot-tell" || what == "cannot-ask") {
+      faults::begin(what == "cannot-tell" ? Fault::words : Fault::tests);
+      std::this_thread::sleep_for(std::chrono::duration<double>(timeout / 2));
+    }
     if (what == "computes") std::this_thread::sleep_for(std::chrono::duration<double>(3 * timeout));
   }
   exchange(world, 2, 100000, what == "disagrees" && is_the_one ? 1 : 0);
@@ -185,12 +194,15 @@ int main(int argc, char** argv) {
   int rank = -1;
   std::shared_ptr<Transport> world;
   try {
+    if (what == "one-thread") faults::begin(Fault::one_thread);
+    if (what == "no-copy") faults::begin(Fault::second_copy);
     world = mpi_transport({.timeout_seconds = timeout});
     rank = world->rank();
     play(world, folder, what, argc > 4 && rank == std::atoi(argv[4]), timeout);
   } catch (const Error& error) {
     code = error.code() == ErrorCode::disagreement ? 2 : 3;
     message = error.what();
+    if (rank < 0 && (faults::copies() != 0 || !faults::is_at_end())) message += ", and MPI is left open";
   }
   std::ofstream(folder + "/" + std::to_string(rank)) << code << " " << message << "\n";
   world.reset();

@@ -4,6 +4,8 @@
 
 #include "engine/cuda/sm90_outer.hpp"
 #include "engine/cuda/tensor_map.hpp"
+#include "gpu/check.hpp"
+#include "gpu/device_scope.hpp"
 
 namespace samebits::engine::cuda::sm90_leaf {
 namespace {

@@ -34,11 +34,12 @@ void leave_captures_alone(MemorySpace space) {
     check(cudaThreadExchangeStreamCaptureMode(&mode), "choosing how captures are met");
 }
 
-Scratch::Scratch(std::size_t bytes, MemorySpace space) : space_(space) {
+Scratch::Scratch(std::size_t bytes, int device, MemorySpace space) : space_(space), device_(device) {
   if (space == MemorySpace::host) {
     data_ = static_cast<unsigned char*>(::operator new(bytes));
     return;
   }
+  const DeviceScope scope(device, kIfCurrent);
   void* data = nullptr;
   check(cudaMalloc(&data, bytes), "allocating device memory for a communicator");
   data_ = static_cast<unsigned char*>(data);
@@ -56,6 +57,7 @@ void Scratch::write(std::size_t at, const void* from, std::size_t bytes) {
   if (space_ == MemorySpace::host) {
     std::memcpy(data_ + at, from, bytes);
   } else {
+    const DeviceScope scope(device_, kIfCurrent);
     check(cudaMemcpy(data_ + at, from, bytes, cudaMemcpyHostToDevice), "writing device memory");
   }
 }
@@ -64,6 +66,7 @@ void Scratch::read(std::size_t at, void* to, std::size_t bytes) const {
   if (space_ == MemorySpace::host) {
     std::memcpy(to, data_ + at, bytes);
   } else {
+    const DeviceScope scope(device_, kIfCurrent);
     check(cudaMemcpy(to, data_ + at, bytes, cudaMemcpyDeviceToHost), "reading device memory");
   }
 }

@@ -86,8 +86,8 @@ SAMEBITS_API std::shared_ptr<Transport> counting_transport(std::shared_ptr<Trans
 
 // Ranks as processes, started by mpirun or the like. A thread tells the others once in a while that this
 // process is alive, whatever it computes; a rank of which nothing was heard for the timeout is lost. In a
-// build with CUDA device memory travels too, through the host: the caller's stream is waited for as far as
-// what is sent, and cannot be captured.
+// build with CUDA or HIP device memory travels too, through the host: the caller's stream is waited for as
+// far as what is sent, and cannot be captured.
 struct MpiOptions {
   double timeout_seconds = 60;
 };

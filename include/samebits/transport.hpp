@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -85,8 +86,8 @@ SAMEBITS_API std::shared_ptr<Transport> counting_transport(std::shared_ptr<Trans
 
 // Ranks as processes, started by mpirun or the like. A thread tells the others once in a while that this
 // process is alive, whatever it computes; a rank of which nothing was heard for the timeout is lost. In a
-// build with CUDA device memory travels too, through the host: the caller's stream is waited for as far as
-// what is sent, and cannot be captured.
+// build with CUDA or HIP device memory travels too, through the host: the caller's stream is waited for as
+// far as what is sent, and cannot be captured.
 struct MpiOptions {
   double timeout_seconds = 60;
 };
@@ -118,12 +119,16 @@ struct NcclOptions {
   double timeout_seconds = 60;
   std::string library;  // path or name; empty: libnccl.so.2 or librccl.so.1
   MemorySpace space = MemorySpace::cuda;
+
+  // The rank's, by its number in that space. The transport makes it current where that matters and leaves the
+  // callers' threads as they are. None: the device that is current on the thread that makes the transport.
+  std::optional<int> device;
 };
 
-// Collective, on the thread whose current device is the rank's. A rank that is lost, or fails, ends the
-// others' groups: streams that wait are let go, their results worthless, and every later call throws
-// Error(lost_rank). So whoever has waited for a stream makes one more call (no bytes will do) before he
-// trusts what is there. Throws Error(environment) where the library is absent or old.
+// Collective. A rank that is lost, or fails, ends the others' groups: streams that wait are let go, their
+// results worthless, and every later call throws Error(lost_rank). So whoever has waited for a stream makes
+// one more call (no bytes will do) before he trusts what is there. Throws Error(environment) where the
+// library is absent or old.
 SAMEBITS_API std::shared_ptr<Transport> nccl_transport(const NcclOptions& options);
 
 SAMEBITS_API std::string nccl_unique_id(const std::string& library = {});

@@ -1,5 +1,5 @@
 // HIP's runtime under the names that CUDA's has, as far as the shared sources use it. A name means the same
-// in both; where the two differ, engine/hip/rocm.hpp says how.
+// in both; where the two differ there is a name of our own, in gpu/cuda_names.hpp too.
 #pragma once
 
 #include <hip/hip_runtime_api.h>

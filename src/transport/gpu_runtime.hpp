@@ -2,18 +2,10 @@
 // HIP's under CUDA's names.
 #pragma once
 
-#if defined(SAMEBITS_TRANSPORT_ROCM)
-#include "gpu/rocm_names.hpp"
-#else
-#include "gpu/cuda_names.hpp"
-#endif
+#include "gpu/runtime.hpp"
 
 namespace samebits::transport {
 
-#if defined(SAMEBITS_TRANSPORT_ROCM)
-using namespace rocm_names;
-#else
-using namespace cuda_names;
-#endif
+using namespace SAMEBITS_GPU_NAMES;
 
 }  // namespace samebits::transport

@@ -8,7 +8,11 @@
 
 namespace samebits::transport {
 
-bool can_reach(MemorySpace space);  // whether this build moves bytes there
+// Where the device memory lies that this build moves: CUDA's, or HIP's. The host's where it moves none.
+MemorySpace device_space();
+
+// Whether this build moves bytes there.
+inline bool can_reach(MemorySpace space) { return space == MemorySpace::host || space == device_space(); }
 
 // Copies on the queue; both addresses lie in `space`, and do not overlap. Host memory is done on return.
 void copy(void* to, const void* from, std::size_t bytes, MemorySpace space, Queue queue);

@@ -2,7 +2,9 @@
 #include <cstring>
 #include <vector>
 
-#include "transport/cuda_scope.hpp"
+#include "gpu/check.hpp"
+#include "transport/cuda_event.hpp"
+#include "transport/cuda_place.hpp"
 #include "transport/memory.hpp"
 
 namespace samebits::transport {
@@ -15,26 +17,26 @@ class CudaLink final : public HostLink {
   // Pinned, and for every device.
   HostBuffer allocate(std::size_t bytes) override {
     void* data = nullptr;
-    check_cuda(cudaHostAlloc(&data, bytes, cudaHostAllocPortable), "allocating pinned host memory");
+    check(cudaHostAlloc(&data, bytes, cudaHostAllocPortable), "allocating pinned host memory");
     return {static_cast<unsigned char*>(data), [](unsigned char* p) { static_cast<void>(cudaFreeHost(p)); }};
   }
 
   void to_host(void* host, const void* there, std::size_t bytes, Queue queue) override {
-    const DeviceScope scope(device_of(there));
-    check_cuda(cudaMemcpyAsync(host, there, bytes, cudaMemcpyDeviceToHost, stream_of(queue)),
-               "copying to the host");
+    const DeviceScope scope(device_of(there), kIfCurrent);
+    check(cudaMemcpyAsync(host, there, bytes, cudaMemcpyDeviceToHost, stream_of(queue)),
+          "copying to the host");
   }
 
   void to_device(void* there, const void* host, std::size_t bytes, Queue queue) override {
-    const DeviceScope scope(device_of(there));
-    check_cuda(cudaMemcpyAsync(there, host, bytes, cudaMemcpyHostToDevice, stream_of(queue)),
-               "copying from the host");
+    const DeviceScope scope(device_of(there), kIfCurrent);
+    check(cudaMemcpyAsync(there, host, bytes, cudaMemcpyHostToDevice, stream_of(queue)),
+          "copying from the host");
   }
 
   void mark(std::size_t which, const void* there, Queue queue) override {
     Mark& one = marks_[which];
     const int device = device_of(there);
-    const DeviceScope scope(device);
+    const DeviceScope scope(device, kIfCurrent);
     if (one.device != device) one = {device, std::make_unique<CudaEvent>()};
     one.event->record(stream_of(queue));
   }
@@ -53,21 +55,21 @@ class CudaLink final : public HostLink {
 
 }  // namespace
 
-bool can_reach(MemorySpace space) { return space == MemorySpace::host || space == kMemorySpace; }
+MemorySpace device_space() { return kMemorySpace; }
 
 void copy(void* to, const void* from, std::size_t bytes, MemorySpace space, Queue queue) {
   if (space == MemorySpace::host) {
     std::memcpy(to, from, bytes);
     return;
   }
-  const DeviceScope scope(device_of(to));
-  check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of(queue)), "copying between ranks");
+  const DeviceScope scope(device_of(to), kIfCurrent);
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of(queue)), "copying between ranks");
 }
 
 void wait_for(const void* address, MemorySpace space, Queue queue) {
   if (space == MemorySpace::host) return;
-  const DeviceScope scope(device_of(address));
-  check_cuda(cudaStreamSynchronize(stream_of(queue)), "waiting for a rank's stream");
+  const DeviceScope scope(device_of(address), kIfCurrent);
+  check(cudaStreamSynchronize(stream_of(queue)), "waiting for a rank's stream");
 }
 
 std::unique_ptr<HostLink> make_host_link(MemorySpace space, std::size_t marks) {

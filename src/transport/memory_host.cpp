@@ -1,11 +1,11 @@
-// A build without CUDA: host memory alone.
+// A build with neither CUDA nor HIP: host memory alone.
 #include <cstring>
 
 #include "transport/memory.hpp"
 
 namespace samebits::transport {
 
-bool can_reach(MemorySpace space) { return space == MemorySpace::host; }
+MemorySpace device_space() { return MemorySpace::host; }
 
 void copy(void* to, const void* from, std::size_t bytes, MemorySpace, Queue) { std::memcpy(to, from, bytes); }
 

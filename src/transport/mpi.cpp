@@ -24,14 +24,14 @@ using transport::StagedExchange;
 // What all groups of a process share.
 struct Shared {
   explicit Shared(const MpiOptions& options) : world(options) {
-    auto link = transport::make_host_link(MemorySpace::cuda, StagedExchange::kMarks);
+    auto link = transport::make_host_link(transport::device_space(), StagedExchange::kMarks);
     if (!link) return;
     device.emplace(std::move(link),
                    [this](auto incoming, auto outgoing) { world.exchange(incoming, outgoing); });
   }
 
   MpiWorld world;
-  std::optional<StagedExchange> device;  // where this build has CUDA
+  std::optional<StagedExchange> device;  // where this build moves device memory
 };
 
 class MpiTransport final : public Transport {
@@ -113,8 +113,10 @@ class MpiTransport final : public Transport {
                 Queue queue) {
     if (space == MemorySpace::host) {
       shared_->world.exchange(incoming, outgoing);
-    } else {
+    } else if (shared_->device) {
       shared_->device->exchange(incoming, outgoing, queue);
+    } else {
+      throw Error(ErrorCode::internal, "the mpi transport has no way to the device memory that it reaches");
     }
   }
 
@@ -135,7 +137,8 @@ std::shared_ptr<Transport> mpi_transport(const MpiOptions& options) {
 MpiStatus mpi_status() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
   int length = 0;
-  MPI_Get_library_version(text, &length);  // legal before MPI has begun
+  // Legal before MPI has begun, when there are no words for what goes wrong.
+  if (MPI_Get_library_version(text, &length) != MPI_SUCCESS) return {true, "an MPI of unknown version"};
   std::string library(text, static_cast<std::size_t>(length));
   library.resize(std::min(library.find_first_of(",\n"), library.size()));
   if (library.rfind("Open MPI v", 0) == 0) library.erase(9, 1);

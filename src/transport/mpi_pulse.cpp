@@ -35,10 +35,11 @@ void MpiWorld::listen_locked() {
   for (;;) {
     int there = 0;
     MPI_Status status;
-    if (MPI_Iprobe(MPI_ANY_SOURCE, kTag, control_, &there, &status) != MPI_SUCCESS || there == 0) return;
+    if (MPI_Iprobe(MPI_ANY_SOURCE, kTag, control_.get(), &there, &status) != MPI_SUCCESS || there == 0)
+      return;
     Message message;
-    if (MPI_Recv(&message, sizeof message, MPI_BYTE, status.MPI_SOURCE, kTag, control_, MPI_STATUS_IGNORE) !=
-        MPI_SUCCESS)
+    if (MPI_Recv(&message, sizeof message, MPI_BYTE, status.MPI_SOURCE, kTag, control_.get(),
+                 MPI_STATUS_IGNORE) != MPI_SUCCESS)
       return;
     Peer& peer = peers_[static_cast<std::size_t>(status.MPI_SOURCE)];
     peer.heard = Clock::now();
@@ -52,20 +53,25 @@ void MpiWorld::listen_locked() {
 
 // One message a rank is on its way at a time: a rank that does not listen is told nothing more.
 void MpiWorld::tell_locked(int rank, const Message& message) {
-  Peer& peer = peers_[static_cast<std::size_t>(rank)];
-  if (rank == rank_ || peer.gone || peer.parted) return;
-  if (peer.sending != MPI_REQUEST_NULL) {
-    int over = 0;
-    if (MPI_Test(&peer.sending, &over, MPI_STATUS_IGNORE) != MPI_SUCCESS || over == 0) return;
-  }
+  const Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  if (rank == rank_ || peer.gone || peer.parted || !idle_locked(rank)) return;
   send_locked(rank, message);
+}
+
+// Whether nothing is on its way to a rank that MPI still reaches.
+bool MpiWorld::idle_locked(int rank) {
+  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  if (peer.lost || peer.sending == MPI_REQUEST_NULL) return !peer.lost;
+  int over = 0;
+  peer.lost = MPI_Test(&peer.sending, &over, MPI_STATUS_IGNORE) != MPI_SUCCESS;
+  return !peer.lost && over != 0;
 }
 
 void MpiWorld::send_locked(int rank, const Message& message) {
   Message& out = outbox_[static_cast<std::size_t>(rank)];
   out = message;
-  MPI_Isend(&out, sizeof out, MPI_BYTE, rank, kTag, control_,
-            &peers_[static_cast<std::size_t>(rank)].sending);
+  Peer& peer = peers_[static_cast<std::size_t>(rank)];
+  peer.lost = MPI_Isend(&out, sizeof out, MPI_BYTE, rank, kTag, control_.get(), &peer.sending) != MPI_SUCCESS;
 }
 
 // As tell, and waits a little until the messages are out; those still on their way before go first.
@@ -75,16 +81,16 @@ void MpiWorld::tell_all_locked(const Message& message, std::chrono::milliseconds
   for (;;) {
     bool all = true;
     for (int r = 0; r < size_; ++r) {
-      Peer& peer = peers_[static_cast<std::size_t>(r)];
+      const Peer& peer = peers_[static_cast<std::size_t>(r)];
       if (r == rank_ || peer.gone) continue;
-      int over = 1;
-      if (peer.sending != MPI_REQUEST_NULL) MPI_Test(&peer.sending, &over, MPI_STATUS_IGNORE);
-      if (over != 0 && !told[static_cast<std::size_t>(r)]) {
+      bool out = idle_locked(r);
+      if (peer.lost) continue;
+      if (out && !told[static_cast<std::size_t>(r)]) {
         tell_locked(r, message);
         told[static_cast<std::size_t>(r)] = true;
-        over = 0;
+        out = false;
       }
-      all = all && over != 0;
+      all = all && out;
     }
     if (all || Clock::now() > until) return;
     std::this_thread::sleep_for(1ms);
@@ -104,12 +110,12 @@ bool MpiWorld::say_goodbye() {
       bool all = true;
       for (int r = 0; r < size_; ++r) {
         if (r == rank_) continue;
-        Peer& peer = peers_[static_cast<std::size_t>(r)];
+        const Peer& peer = peers_[static_cast<std::size_t>(r)];
         if (part_locked(r) && peer.gone) continue;
         all = false;
         // One that has said goodbye says nothing more: it takes ours in time, or never will.
         const Clock::time_point heard = peer.gone ? std::max(begun, peer.heard) : peer.heard;
-        if (Clock::now() - heard > timeout_) stopped_ = true;
+        if (peer.lost || Clock::now() - heard > timeout_) stopped_ = true;
       }
       if (stopped_) return false;
       if (all) return true;
@@ -121,9 +127,7 @@ bool MpiWorld::say_goodbye() {
 // Whether the goodbye to this rank is out; a message still on its way goes first.
 bool MpiWorld::part_locked(int rank) {
   Peer& peer = peers_[static_cast<std::size_t>(rank)];
-  int over = 1;
-  if (peer.sending != MPI_REQUEST_NULL) MPI_Test(&peer.sending, &over, MPI_STATUS_IGNORE);
-  if (over == 0) return false;
+  if (!idle_locked(rank)) return false;
   if (peer.parted) return true;
   send_locked(rank, {Word::goodbye, {}});
   peer.parted = true;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "transport/mpi_check.hpp"
+
 namespace samebits::transport {
 namespace {
 
@@ -32,55 +34,51 @@ class Patience {
   int turns_ = 0;
 };
 
-}  // namespace
-
-void check_mpi(int code, const char* what) {
-  if (code == MPI_SUCCESS) return;
-  char text[MPI_MAX_ERROR_STRING] = {};
-  int length = 0;
-  MPI_Error_string(code, text, &length);
-  throw Error(ErrorCode::environment, fmt::format("{}: {}", what, std::string(text, length)));
+bool is_truncation(int error) {
+  int kind = MPI_SUCCESS;
+  return error != MPI_SUCCESS && MPI_Error_class(error, &kind) == MPI_SUCCESS && kind == MPI_ERR_TRUNCATE;
 }
 
+// Of a message that came: -1, which no message has, where MPI does not know.
+int bytes_of(const MPI_Status& status) {
+  int bytes = 0;
+  return MPI_Get_count(&status, MPI_BYTE, &bytes) == MPI_SUCCESS ? bytes : -1;
+}
+
+Clock::duration duration_of(double timeout_seconds) {
+  if (timeout_seconds > 0)
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout_seconds));
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("a timeout of {} seconds: it must be more than 0", timeout_seconds));
+}
+
+}  // namespace
+
 MpiWorld::MpiWorld(const MpiOptions& options)
-    : timeout_(std::chrono::duration_cast<Clock::duration>(
-          std::chrono::duration<double>(options.timeout_seconds))) {
-  if (!(options.timeout_seconds > 0)) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("a timeout of {} seconds: it must be more than 0", options.timeout_seconds));
+    : timeout_(duration_of(options.timeout_seconds)), data_(MPI_COMM_WORLD), control_(MPI_COMM_WORLD) {
+  try {
+    rank_ = data_.rank();
+    size_ = data_.size();
+    introduce();
+    if (size_ > 1) pulse_ = std::thread([this] { pulse(); });
+  } catch (...) {
+    leave_mpi();
+    throw;
   }
-  int begun = 0, provided = MPI_THREAD_SINGLE;
-  MPI_Initialized(&begun);
-  if (begun != 0) {
-    MPI_Query_thread(&provided);
-  } else {
-    check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "starting MPI");
-    ends_mpi_ = true;
-  }
-  if (provided < MPI_THREAD_SERIALIZED) {
-    throw Error(ErrorCode::environment,
-                "this MPI takes calls from one thread only: MPI_THREAD_SERIALIZED is needed");
-  }
-  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &data_), "copying the world");
-  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &control_), "copying the world");
-  MPI_Comm_set_errhandler(data_, MPI_ERRORS_RETURN);
-  MPI_Comm_set_errhandler(control_, MPI_ERRORS_RETURN);
-  MPI_Comm_rank(data_, &rank_);
-  MPI_Comm_size(data_, &size_);
-  introduce();
-  if (size_ > 1) pulse_ = std::thread([this] { pulse(); });
 }
 
 MpiWorld::~MpiWorld() {
   const bool together = size_ == 1 || say_goodbye();
   ending_ = true;
   if (pulse_.joinable()) pulse_.join();
-  if (!together) return;
-  MPI_Comm_free(&data_);
-  MPI_Comm_free(&control_);
-  int ended = 0;
-  MPI_Finalized(&ended);
-  if (ends_mpi_ && ended == 0) MPI_Finalize();
+  if (!together) leave_mpi();
+}
+
+// As it is: whatever is collective would wait for ranks that are somewhere else by now, or gone.
+void MpiWorld::leave_mpi() noexcept {
+  control_.leave();
+  data_.leave();
+  session_.leave();
 }
 
 // Who runs where, so that a lost rank has a name.
@@ -91,7 +89,7 @@ void MpiWorld::introduce() {
   fmt::format_to_n(mine.data(), mine.size() - 1, "{}, process {}", host, getpid());
   std::vector<char> all(mine.size() * static_cast<std::size_t>(size_));
   check_mpi(MPI_Allgather(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, all.data(),
-                          static_cast<int>(mine.size()), MPI_BYTE, control_),
+                          static_cast<int>(mine.size()), MPI_BYTE, control_.get()),
             "asking who takes part");
   peers_.resize(static_cast<std::size_t>(size_));
   outbox_.resize(peers_.size());
@@ -101,23 +99,34 @@ void MpiWorld::introduce() {
   }
 }
 
+std::string MpiWorld::name_of(int rank) const {
+  return fmt::format("rank {} ({})", rank, peers_[static_cast<std::size_t>(rank)].where);
+}
+
 void MpiWorld::exchange(std::span<const Incoming> incoming, std::span<const Outgoing> outgoing) {
-  std::vector<MPI_Request> requests;
-  std::vector<int> ranks;  // of each request
-  {
-    const std::lock_guard lock(mutex_);
-    if (!failure_.empty()) throw Error(ErrorCode::lost_rank, failure_);
-    post_locked(incoming, outgoing, requests, ranks);
-  }
-  // What each receive must bring, in the order of the requests.
-  std::vector<int> expected;
+  std::vector<int> expected;  // what each receive must bring, in the order of the requests
   for (const Incoming& in : incoming) {
     for (std::size_t m = 0; m < messages_of(in.bytes); ++m)
       expected.push_back(static_cast<int>(std::min(kMostBytes, in.bytes - m * kMostBytes)));
   }
-  std::vector<int> done(requests.size());
-  std::vector<MPI_Status> statuses(requests.size());
-  std::size_t left = requests.size();
+  std::size_t left = expected.size();
+  for (const Outgoing& out : outgoing) left += messages_of(out.bytes);
+  std::vector<MPI_Request> requests;
+  std::vector<int> ranks;  // of each request
+  // Nothing is allocated while requests are on their way: whoever throws then must give them up first.
+  requests.reserve(left);
+  ranks.reserve(left);
+  std::vector<int> done(left);
+  std::vector<MPI_Status> statuses(left);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.empty()) throw Error(ErrorCode::lost_rank, failure_);
+    try {
+      post_locked(incoming, outgoing, requests, ranks);
+    } catch (const Error& error) {
+      give_up_locked(requests, error.code(), fmt::format("{}: {}", name_of(rank_), error.what()));
+    }
+  }
   for (Patience patience; left > 0;) {
     {
       const std::lock_guard lock(mutex_);
@@ -128,19 +137,15 @@ void MpiWorld::exchange(std::span<const Incoming> incoming, std::span<const Outg
         const auto index = static_cast<std::size_t>(done[static_cast<std::size_t>(i)]);
         const MPI_Status& status = statuses[static_cast<std::size_t>(i)];
         const int error = code == MPI_ERR_IN_STATUS ? status.MPI_ERROR : MPI_SUCCESS;
-        int kind = MPI_SUCCESS, bytes = 0;
-        if (error != MPI_SUCCESS) MPI_Error_class(error, &kind);
-        const bool receives = index < expected.size();
-        if (receives && error == MPI_SUCCESS) MPI_Get_count(&status, MPI_BYTE, &bytes);
-        if (kind == MPI_ERR_TRUNCATE || (receives && error == MPI_SUCCESS && bytes != expected[index])) {
+        const bool came = index < expected.size() && error == MPI_SUCCESS;
+        if (is_truncation(error) || (came && bytes_of(status) != expected[index])) {
           give_up_locked(
               requests, ErrorCode::disagreement,
               fmt::format("ranks {} and {} disagree about the bytes of a collective", rank_, ranks[index]));
         }
         if (error != MPI_SUCCESS) {
           give_up_locked(requests, ErrorCode::lost_rank,
-                         fmt::format("rank {} ({}) cannot be reached", ranks[index],
-                                     peers_[static_cast<std::size_t>(ranks[index])].where));
+                         fmt::format("{} cannot be reached", name_of(ranks[index])));
         }
         peers_[static_cast<std::size_t>(ranks[index])].heard = Clock::now();
         --left;
@@ -175,14 +180,14 @@ void MpiWorld::post_locked(std::span<const Incoming> incoming, std::span<const O
   };
   for (const Incoming& in : incoming) {
     post(in.rank, in.bytes, [&](std::size_t at, int count, MPI_Request* request) {
-      return MPI_Irecv(static_cast<unsigned char*>(in.data) + at, count, MPI_BYTE, in.rank, kTag, data_,
+      return MPI_Irecv(static_cast<unsigned char*>(in.data) + at, count, MPI_BYTE, in.rank, kTag, data_.get(),
                        request);
     });
   }
   for (const Outgoing& out : outgoing) {
     post(out.rank, out.bytes, [&](std::size_t at, int count, MPI_Request* request) {
       return MPI_Isend(static_cast<const unsigned char*>(out.data) + at, count, MPI_BYTE, out.rank, kTag,
-                       data_, request);
+                       data_.get(), request);
     });
   }
 }
@@ -193,16 +198,15 @@ void MpiWorld::check_health_locked(std::span<const MPI_Request> requests, std::s
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (requests[i] == MPI_REQUEST_NULL) continue;
     const Peer& peer = peers_[static_cast<std::size_t>(ranks[i])];
+    if (peer.lost) throw Error(ErrorCode::lost_rank, fmt::format("{} cannot be reached", name_of(ranks[i])));
     if (peer.gone) {
-      throw Error(ErrorCode::lost_rank,
-                  fmt::format("rank {} ({}) ended while others wait for it", ranks[i], peer.where));
+      throw Error(ErrorCode::lost_rank, fmt::format("{} ended while others wait for it", name_of(ranks[i])));
     }
     if (now - peer.heard > timeout_) {
       throw Error(
           ErrorCode::lost_rank,
-          fmt::format("rank {} ({}) has given no sign of life for {:.3g} s: it died, stalled or cannot "
-                      "be reached",
-                      ranks[i], peer.where, std::chrono::duration<double>(now - peer.heard).count()));
+          fmt::format("{} has given no sign of life for {:.3g} s: it died, stalled or cannot be reached",
+                      name_of(ranks[i]), std::chrono::duration<double>(now - peer.heard).count()));
     }
   }
 }
@@ -213,7 +217,8 @@ void MpiWorld::tell_failure_locked() {
   tell_all_locked(message, std::chrono::milliseconds(300));
 }
 
-// The others learn why, no buffer of the caller is written any more, and MPI is left alone.
+// The others learn why, no buffer of the caller is written any more, and MPI is left alone. What MPI says to
+// being told so changes nothing.
 void MpiWorld::give_up_locked(std::vector<MPI_Request>& requests, ErrorCode code, const std::string& reason) {
   const bool known = !failure_.empty();
   if (!known) {
@@ -222,10 +227,10 @@ void MpiWorld::give_up_locked(std::vector<MPI_Request>& requests, ErrorCode code
   }
   for (MPI_Request& request : requests) {
     if (request == MPI_REQUEST_NULL) continue;
-    MPI_Cancel(&request);
     int over = 0;
-    MPI_Test(&request, &over, MPI_STATUS_IGNORE);
-    if (over == 0) MPI_Request_free(&request);
+    static_cast<void>(MPI_Cancel(&request));
+    static_cast<void>(MPI_Test(&request, &over, MPI_STATUS_IGNORE));
+    if (over == 0 && request != MPI_REQUEST_NULL) static_cast<void>(MPI_Request_free(&request));
   }
   stopped_ = true;
   throw Error(code, reason);
@@ -235,8 +240,7 @@ void MpiWorld::abort(const std::string& reason) noexcept {
   try {
     const std::lock_guard lock(mutex_);
     if (!failure_.empty()) return;
-    failure_ =
-        fmt::format("rank {} ({}) gave up: {}", rank_, peers_[static_cast<std::size_t>(rank_)].where, reason);
+    failure_ = fmt::format("{} gave up: {}", name_of(rank_), reason);
     if (stopped_ || size_ == 1) return;
     tell_failure_locked();
     stopped_ = true;

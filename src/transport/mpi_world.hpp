@@ -1,6 +1,6 @@
-// All processes of an MPI world, and what this one knows of the others. Every call into MPI is made here and
-// in mpi_pulse.cpp, under one lock, and none of them blocks: so a rank that is gone is an error, never a
-// hang.
+// All processes of an MPI world, and what this one knows of the others. After the start every call into MPI
+// is made here and in mpi_pulse.cpp, under one lock, and none of them blocks: so a rank that is gone is an
+// error, never a hang.
 #pragma once
 
 #include <mpi.h>
@@ -18,6 +18,8 @@
 #include "samebits/error.hpp"
 #include "samebits/transport.hpp"
 #include "transport/messages.hpp"
+#include "transport/mpi_communicator.hpp"
+#include "transport/mpi_session.hpp"
 
 namespace samebits::transport {
 
@@ -54,6 +56,7 @@ class MpiWorld {
     Clock::time_point heard{};
     bool gone = false;    // it said goodbye
     bool parted = false;  // this one said goodbye to it
+    bool lost = false;    // MPI has refused to tell it something
     MPI_Request sending = MPI_REQUEST_NULL;
     std::string where;  // host and process
   };
@@ -61,6 +64,7 @@ class MpiWorld {
   // mpi_pulse.cpp. Where `locked` is named the caller holds the lock.
   void pulse();
   void listen_locked();
+  bool idle_locked(int rank);
   void tell_locked(int rank, const Message& message);
   void tell_all_locked(const Message& message, std::chrono::milliseconds patience);
   void send_locked(int rank, const Message& message);
@@ -68,6 +72,8 @@ class MpiWorld {
   bool part_locked(int rank);
 
   void introduce();
+  void leave_mpi() noexcept;
+  std::string name_of(int rank) const;  // for people
   void post_locked(std::span<const Incoming> incoming, std::span<const Outgoing> outgoing,
                    std::vector<MPI_Request>& requests, std::vector<int>& ranks);
   void check_health_locked(std::span<const MPI_Request> requests, std::span<const int> ranks) const;
@@ -75,12 +81,12 @@ class MpiWorld {
   [[noreturn]] void give_up_locked(std::vector<MPI_Request>& requests, ErrorCode code,
                                    const std::string& reason);
 
+  const Clock::duration timeout_;
+  MpiSession session_;
+  MpiCommunicator data_, control_;
   int rank_ = 0, size_ = 1;
-  Clock::duration timeout_;
-  bool ends_mpi_ = false;  // this object began it
 
-  std::mutex mutex_;  // of everything below
-  MPI_Comm data_ = MPI_COMM_NULL, control_ = MPI_COMM_NULL;
+  std::mutex mutex_;  // of calls into MPI, and of everything below
   std::vector<Peer> peers_;
   std::vector<Message> outbox_;  // a rank's last message, while it is on its way
   std::string failure_;          // why nothing works any more; empty: all is well
@@ -89,8 +95,5 @@ class MpiWorld {
   std::atomic<bool> ending_ = false;
   std::thread pulse_;
 };
-
-// Throws Error(environment) with MPI's own words.
-void check_mpi(int code, const char* what);
 
 }  // namespace samebits::transport

@@ -139,13 +139,13 @@ std::shared_ptr<Transport> nccl_transport(const NcclOptions& options) {
 }
 
 std::string nccl_unique_id(const std::string& library) {
-  const UniqueId id = make_id(*Library::load(library, MemorySpace::cuda));
+  const UniqueId id = make_id(*Library::load(library, transport::device_space()));
   return {std::begin(id.bytes), std::end(id.bytes)};
 }
 
 NcclStatus nccl_status(const std::string& library) {
   try {
-    const auto found = Library::load(library, MemorySpace::cuda);
+    const auto found = Library::load(library, transport::device_space());
     return {true, found->path(), found->version(), {}};
   } catch (const Error& error) {
     return {false, {}, {}, error.what()};

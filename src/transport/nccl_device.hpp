@@ -15,10 +15,10 @@ void make_current(int device, MemorySpace space);  // on this thread, which is o
 // This thread asks after queues while another may be capturing one: no capture is to break because of that.
 void leave_captures_alone(MemorySpace space);
 
-// Memory of the current device, written and read from the host.
+// Memory of a device, written and read from the host; whatever device is current.
 class Scratch {
  public:
-  Scratch(std::size_t bytes, MemorySpace space);
+  Scratch(std::size_t bytes, int device, MemorySpace space);
   ~Scratch();
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
@@ -29,6 +29,7 @@ class Scratch {
 
  private:
   MemorySpace space_;
+  int device_;
   unsigned char* data_ = nullptr;
 };
 

@@ -2,7 +2,9 @@
 #include <cstring>
 #include <new>
 
-#include "transport/cuda_scope.hpp"
+#include "gpu/check.hpp"
+#include "transport/cuda_event.hpp"
+#include "transport/cuda_place.hpp"
 #include "transport/nccl_device.hpp"
 
 namespace samebits::transport::nccl {
@@ -10,7 +12,7 @@ namespace {
 
 bool captures(Queue queue) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check_cuda(cudaStreamIsCapturing(stream_of(queue), &status), "asking whether a stream is captured");
+  check(cudaStreamIsCapturing(stream_of(queue), &status), "asking whether a stream is captured");
   return status != cudaStreamCaptureStatusNone;
 }
 
@@ -18,27 +20,28 @@ bool captures(Queue queue) {
 
 int current_device(MemorySpace space) {
   int device = 0;
-  if (space != MemorySpace::host) check_cuda(cudaGetDevice(&device), "asking for the current device");
+  if (space != MemorySpace::host) check(cudaGetDevice(&device), "asking for the current device");
   return device;
 }
 
 void make_current(int device, MemorySpace space) {
-  if (space != MemorySpace::host) check_cuda(cudaSetDevice(device), "choosing a device");
+  if (space != MemorySpace::host) check(cudaSetDevice(device), "choosing a device");
 }
 
 void leave_captures_alone(MemorySpace space) {
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
   if (space != MemorySpace::host)
-    check_cuda(cudaThreadExchangeStreamCaptureMode(&mode), "choosing how captures are met");
+    check(cudaThreadExchangeStreamCaptureMode(&mode), "choosing how captures are met");
 }
 
-Scratch::Scratch(std::size_t bytes, MemorySpace space) : space_(space) {
+Scratch::Scratch(std::size_t bytes, int device, MemorySpace space) : space_(space), device_(device) {
   if (space == MemorySpace::host) {
     data_ = static_cast<unsigned char*>(::operator new(bytes));
     return;
   }
+  const DeviceScope scope(device, kIfCurrent);
   void* data = nullptr;
-  check_cuda(cudaMalloc(&data, bytes), "allocating device memory for a communicator");
+  check(cudaMalloc(&data, bytes), "allocating device memory for a communicator");
   data_ = static_cast<unsigned char*>(data);
 }
 
@@ -54,7 +57,8 @@ void Scratch::write(std::size_t at, const void* from, std::size_t bytes) {
   if (space_ == MemorySpace::host) {
     std::memcpy(data_ + at, from, bytes);
   } else {
-    check_cuda(cudaMemcpy(data_ + at, from, bytes, cudaMemcpyHostToDevice), "writing device memory");
+    const DeviceScope scope(device_, kIfCurrent);
+    check(cudaMemcpy(data_ + at, from, bytes, cudaMemcpyHostToDevice), "writing device memory");
   }
 }
 
@@ -62,7 +66,8 @@ void Scratch::read(std::size_t at, void* to, std::size_t bytes) const {
   if (space_ == MemorySpace::host) {
     std::memcpy(to, data_ + at, bytes);
   } else {
-    check_cuda(cudaMemcpy(to, data_ + at, bytes, cudaMemcpyDeviceToHost), "reading device memory");
+    const DeviceScope scope(device_, kIfCurrent);
+    check(cudaMemcpy(to, data_ + at, bytes, cudaMemcpyDeviceToHost), "reading device memory");
   }
 }
 
@@ -76,7 +81,7 @@ struct Probe::Events {
 
 Probe::Probe(int device, MemorySpace space) {
   if (space == MemorySpace::host) return;
-  const DeviceScope scope(device);
+  const DeviceScope scope(device, kIfCurrent);
   events_ = std::make_unique<Events>(device);
 }
 
@@ -84,14 +89,14 @@ Probe::~Probe() = default;
 
 void Probe::before(Queue queue) {
   if (!events_) return;
-  const DeviceScope scope(events_->device);
+  const DeviceScope scope(events_->device, kIfCurrent);
   events_->captured = captures(queue);
   if (!events_->captured) events_->before.record(stream_of(queue));
 }
 
 void Probe::after(Queue queue) {
   if (!events_ || events_->captured) return;
-  const DeviceScope scope(events_->device);
+  const DeviceScope scope(events_->device, kIfCurrent);
   events_->after.record(stream_of(queue));
 }
 

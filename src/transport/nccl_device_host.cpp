@@ -1,4 +1,4 @@
-// A build without CUDA: host memory alone, which tests use.
+// A build with neither CUDA nor HIP: host memory alone, which tests use.
 #include <cstring>
 #include <new>
 
@@ -10,8 +10,8 @@ int current_device(MemorySpace) { return 0; }
 void make_current(int, MemorySpace) {}
 void leave_captures_alone(MemorySpace) {}
 
-Scratch::Scratch(std::size_t bytes, MemorySpace space)
-    : space_(space), data_(static_cast<unsigned char*>(::operator new(bytes))) {}
+Scratch::Scratch(std::size_t bytes, int device, MemorySpace space)
+    : space_(space), device_(device), data_(static_cast<unsigned char*>(::operator new(bytes))) {}
 Scratch::~Scratch() { ::operator delete(data_); }
 void Scratch::write(std::size_t at, const void* from, std::size_t bytes) {
   std::memcpy(data_ + at, from, bytes);

@@ -38,7 +38,7 @@ std::vector<Identity> introduce(const JoinRequest& request, Comm* comm) {
   const Library& library = *request.library;
   const auto size = static_cast<std::size_t>(request.size);
   const std::size_t received = sizeof(Identity), sent = received + size * sizeof(Identity), heard = sent + 1;
-  Scratch scratch(heard + size, request.space);
+  Scratch scratch(heard + size, request.device, request.space);
   const Identity mine = own_identity();
   scratch.write(0, &mine, sizeof mine);
   expect(library,

@@ -90,6 +90,10 @@ void check(const NcclOptions& options) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("a timeout of {} seconds: it must be more than 0", options.timeout_seconds));
   }
+  if (options.device && *options.device < 0) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("device {}: devices are counted from 0", *options.device));
+  }
   if (options.bootstrap) {
     if (!options.bootstrap->reaches(MemorySpace::host))
       throw Error(ErrorCode::invalid_argument,

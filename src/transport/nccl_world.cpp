@@ -35,7 +35,7 @@ World::World(const NcclOptions& options)
       timeout_seconds_(options.timeout_seconds),
       timeout_(std::chrono::duration_cast<Clock::duration>(
           std::chrono::duration<double>(options.timeout_seconds))),
-      device_(current_device(space_)) {
+      device_(options.device ? *options.device : current_device(space_)) {
   const Meeting meeting = meet(options);
   library_ = meeting.library;
   rank_ = meeting.rank;
@@ -117,7 +117,7 @@ Communicator& World::group(Communicator& parent, const Members& part) {
 UniqueId World::share_id(Communicator& parent, const Members& part) {
   UniqueId id{};
   if (part.of_world.size() == 1) return make_id(*library_);
-  Scratch scratch(sizeof id, space_);
+  Scratch scratch(sizeof id, device_, space_);
   if (part.rank == 0) {
     id = make_id(*library_);
     scratch.write(0, &id, sizeof id);

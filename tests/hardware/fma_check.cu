@@ -6,7 +6,7 @@
 //        -Isrc -Iinclude tests/hardware/fma_check.cu
 //        src/engine/cuda/fma/*.cu src/engine/cuda/fma/*.cpp src/engine/cuda/plain.cu
 //        src/engine/cuda/elementwise.cu src/engine/cuda/leaves.cpp src/engine/cuda/tensor_encode.cpp
-//        src/engine/cuda/check.cpp src/numerics/sigma.cpp -o fma_check
+//        src/gpu/check.cpp src/gpu/device_*.cpp src/numerics/sigma.cpp -o fma_check
 //   ./fma_check [words] [bytes] [times] [times=1,32] [sweep=1,8,32]      all but the sweep by default
 //
 // words: what is said of add.bf16x2 and cvt.bf16x2, over all inputs. bytes: every stage, against the plain
@@ -20,12 +20,13 @@
 #include <string>
 #include <vector>
 
-#include "engine/cuda/check.hpp"
 #include "engine/cuda/elementwise.hpp"
 #include "engine/cuda/fma/finish.hpp"
 #include "engine/cuda/fma/kernels.hpp"
 #include "engine/cuda/fma/words.cuh"
 #include "engine/cuda/plain.hpp"
+#include "gpu/check.hpp"
+#include "gpu/device_buffer.hpp"
 #include "numerics/leaf.hpp"
 #include "numerics/sigma.hpp"
 

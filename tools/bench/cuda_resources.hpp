@@ -7,11 +7,11 @@
 #include <functional>
 #include <memory>
 
-#include "engine/cuda/check.hpp"
+#include "gpu/check.hpp"
 
 namespace samebits::tools {
 
-using engine::cuda::check;
+using cuda_names::check;
 
 struct CudaRelease {
   void operator()(cudaStream_t stream) const { static_cast<void>(cudaStreamDestroy(stream)); }

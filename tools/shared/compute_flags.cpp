@@ -9,7 +9,6 @@
 #include "samebits/transport.hpp"
 #include "shared/failure.hpp"
 #include "shared/machine.hpp"
-#include "transport/nccl_device.hpp"
 
 namespace samebits::tools {
 namespace {
@@ -155,7 +154,7 @@ void Compute::join() {
   if (transport != "nccl") return;
   NcclOptions options;
   options.space = device_engine->device().space;
-  samebits::transport::nccl::make_current(device->index, options.space);
+  options.device = device->index;
   options.bootstrap = world->transport();
   if (flags_.timeout) options.timeout_seconds = *flags_.timeout;
   nccl = nccl_transport(options);

@@ -6,6 +6,7 @@
 
 #include "engine/cuda/elementwise.hpp"
 #include "engine/cuda/plain.hpp"
+#include "gpu/device_scope.hpp"
 #include "numerics/contract_text.hpp"
 #include "samebits/error.hpp"
 

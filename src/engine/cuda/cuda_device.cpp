@@ -7,6 +7,8 @@
 
 #include "engine/cuda/device_kind.hpp"
 #include "engine/fp_environment.hpp"
+#include "gpu/check.hpp"
+#include "gpu/device_scope.hpp"
 #include "numerics/sigma.hpp"
 #include "samebits/error.hpp"
 

@@ -3,7 +3,8 @@
 
 #include <memory>
 
-#include "engine/cuda/check.hpp"
+#include "engine/cuda/runtime.hpp"
+#include "gpu/device_buffer.hpp"
 #include "samebits/contract.hpp"
 
 namespace samebits::engine::SAMEBITS_GPU {

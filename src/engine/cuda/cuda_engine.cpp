@@ -10,6 +10,9 @@
 #include "engine/cuda/elementwise.hpp"
 #include "engine/cuda/find_devices.hpp"
 #include "engine/engine.hpp"
+#include "gpu/check.hpp"
+#include "gpu/device_buffer.hpp"
+#include "gpu/device_scope.hpp"
 #include "samebits/error.hpp"
 
 namespace samebits::engine::SAMEBITS_GPU {

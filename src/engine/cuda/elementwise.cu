@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "engine/cuda/check.hpp"
 #include "engine/cuda/elementwise.hpp"
+#include "gpu/check.hpp"
 #include "numerics/bf16.hpp"
 #include "numerics/leaf.hpp"
 #include "numerics/swiglu.hpp"

@@ -3,7 +3,8 @@
 
 #include <cuda_runtime.h>
 
-#include "engine/cuda/check.hpp"
+#include "engine/cuda/runtime.hpp"
+#include "gpu/check.hpp"
 
 namespace samebits::engine::cuda {
 

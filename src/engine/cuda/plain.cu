@@ -1,6 +1,6 @@
-#include "engine/cuda/check.hpp"
 #include "engine/cuda/nodes.cuh"
 #include "engine/cuda/plain.hpp"
+#include "gpu/check.hpp"
 #include "numerics/leaf_fma.hpp"
 
 namespace samebits::engine::cuda {

@@ -2,7 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "engine/cuda/check.hpp"
+#include "engine/cuda/runtime.hpp"
+#include "gpu/check.hpp"
 #include "samebits/error.hpp"
 
 namespace samebits::engine::cuda {

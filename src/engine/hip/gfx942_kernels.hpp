@@ -7,6 +7,7 @@
 #include "engine/cuda/contraction.hpp"
 #include "engine/cuda/cuda_device.hpp"
 #include "engine/engine.hpp"
+#include "gpu/device_buffer.hpp"
 
 namespace samebits::engine::hip::gfx942_leaf {
 

@@ -5,7 +5,8 @@
 
 #include "engine/hip/namespace.hpp"
 //
-#include "engine/cuda/check.hpp"
+#include "engine/cuda/runtime.hpp"
+#include "gpu/check.hpp"
 #include "samebits/error.hpp"
 
 // Parameters of a kernel lie in constant memory on this device; its compiler has no word for that.

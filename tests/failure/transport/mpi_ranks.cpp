@@ -3,12 +3,18 @@
 //
 // usage: mpirun -np N mpi_ranks FOLDER TIMEOUT what [RANK]
 //   moves       uneven bytes, subgroups, messages of a few megabytes, all checked
+//   no-bytes    a collective of no bytes in every kind of memory
 //   computes    RANK comes late by three timeouts, alive
 //   dies        RANK is killed between two exchanges
 //   stops       RANK is stopped (SIGSTOP)
 //   ends-late   RANK has done its part like all and ends half a timeout after the others
 //   leaves      RANK ends while the others go on
 //   gives-up    RANK aborts with a reason
+//   cannot-post the second message of an exchange that RANK begins is refused by its MPI
+//   cannot-tell, cannot-ask
+//               RANK's MPI refuses what ranks tell each other beside the bytes
+//   one-thread, no-copy
+//               MPI begins, and is not what is needed
 //   disagrees   RANK expects one byte more of everybody
 //   goes-on     messages for a minute; FOLDER/begun.RANK says that they flow
 //   backward    the block's backward on tp2+cp2, four ranks, again and again for a minute; FOLDER/begun.RANK
@@ -22,11 +28,13 @@
 #include <fstream>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "mpi_faults.hpp"
 #include "samebits/error.hpp"
 #include "samebits/transport.hpp"
 #include "support/rank_block.hpp"
@@ -34,6 +42,8 @@
 namespace {
 
 using namespace samebits;
+namespace faults = test::mpi_faults;
+using faults::Fault;
 
 unsigned char byte_of(std::size_t round, std::size_t from, std::size_t to, std::size_t i) {
   return static_cast<unsigned char>(round * 31 + from * 50 + to * 7 + i * 13);
@@ -93,6 +103,35 @@ void moves(Transport& world) {
   }
 }
 
+// No GPU is needed to see that memory which the transport does not reach is refused, and that a device which
+// does not answer is an error.
+void move_no_bytes(Transport& world) {
+  const std::vector<std::size_t> bytes(static_cast<std::size_t>(world.size()));
+  for (const MemorySpace space : {MemorySpace::host, MemorySpace::cuda, MemorySpace::hip}) {
+    std::optional<ErrorCode> failure;
+    try {
+      world.all_gather(nullptr, nullptr, bytes, space, {});
+    } catch (const Error& error) {
+      failure = error.code();
+    }
+    require(world.reaches(space) ? !failure || failure == ErrorCode::environment
+                                 : failure == ErrorCode::invalid_argument,
+            "no bytes of some memory: another failure than it should be");
+  }
+}
+
+// What was begun before a refusal must not write into buffers that are gone.
+void post_in_part(Transport& world) {
+  faults::begin(Fault::second_message);
+  try {
+    exchange(world, 2, 100000);
+  } catch (const Error&) {
+    require(faults::messages() == 1 && faults::cancelled() == 1,
+            "not every message that was begun has been cancelled");
+    throw;
+  }
+}
+
 // each(round) for a minute. The round that `begins` is written down once it is done.
 template <class Each>
 void go_on(const Transport& world, const std::string& folder, std::size_t begins, const Each& each) {
@@ -118,6 +157,7 @@ void play(const std::shared_ptr<Transport>& shared, const std::string& folder, c
           bool is_the_one, double timeout) {
   Transport& world = *shared;
   if (what == "moves") return moves(world);
+  if (what == "no-bytes") return move_no_bytes(world);
   if (what == "goes-on")
     return go_on(world, folder, 20, [&](std::size_t round) { exchange(world, round, 100000); });
   if (what == "backward") return backward(shared, folder);
@@ -129,6 +169,11 @@ void play(const std::shared_ptr<Transport>& shared, const std::string& folder, c
     if (what == "gives-up") {
       world.abort("the disk of this rank is full");
       throw Error(ErrorCode::bad_file, "the disk of this rank is full");
+    }
+    if (what == "cannot-post") return post_in_part(world);
+    if (what == "cannot-tell" || what == "cannot-ask") {
+      faults::begin(what == "cannot-tell" ? Fault::words : Fault::tests);
+      std::this_thread::sleep_for(std::chrono::duration<double>(timeout / 2));
     }
     if (what == "computes") std::this_thread::sleep_for(std::chrono::duration<double>(3 * timeout));
   }
@@ -149,12 +194,15 @@ int main(int argc, char** argv) {
   int rank = -1;
   std::shared_ptr<Transport> world;
   try {
+    if (what == "one-thread") faults::begin(Fault::one_thread);
+    if (what == "no-copy") faults::begin(Fault::second_copy);
     world = mpi_transport({.timeout_seconds = timeout});
     rank = world->rank();
     play(world, folder, what, argc > 4 && rank == std::atoi(argv[4]), timeout);
   } catch (const Error& error) {
     code = error.code() == ErrorCode::disagreement ? 2 : 3;
     message = error.what();
+    if (rank < 0 && (faults::copies() != 0 || !faults::is_at_end())) message += ", and MPI is left open";
   }
   std::ofstream(folder + "/" + std::to_string(rank)) << code << " " << message << "\n";
   world.reset();

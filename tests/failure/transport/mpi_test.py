@@ -64,6 +64,13 @@ def main():
     for ranks in (1, 2, 3, 5, 8):
         results, seconds = job(binary, ranks, "moves")
         expect(results == {r: (0, "") for r in range(ranks)}, f"moves, {ranks} ranks, {seconds:.1f} s: {results}")
+    for ranks in (1, 2):
+        results, seconds = job(binary, ranks, "no-bytes")
+        expect(results == {r: (0, "") for r in range(ranks)}, f"no-bytes, {ranks} ranks: {results}")
+    for what, words in (("one-thread", "this MPI takes calls from one thread only: MPI_THREAD_SERIALIZED is needed"),
+                        ("no-copy", "copying the world: MPI_ERR_OTHER: known error not in list")):
+        results, seconds = job(binary, 2, what)
+        expect(results == {-1: (3, words)}, f"{what}: {results}")  # nobody knows his rank
     results, seconds = job(binary, 3, "computes", 1)
     expect(results == {r: (0, "") for r in range(3)}, f"a rank that computes for three timeouts is alive: {results}")
     for ranks, one in ((2, 0), (3, 2), (16, 5)):
@@ -74,6 +81,9 @@ def main():
         "stops": (3, "no sign of life"),
         "leaves": (3, "ended while others wait for it"),
         "gives-up": (3, "gave up: the disk of this rank is full"),
+        "cannot-post": (3, "moving bytes: MPI_ERR_OTHER"),
+        "cannot-tell": (3, "no sign of life"),
+        "cannot-ask": (3, "no sign of life"),
         "disagrees": (None, "disagree about the bytes of a collective"),
     }
     for what, (code, words) in cases.items():
@@ -84,10 +94,14 @@ def main():
                 expect(r in results, f"{what}: rank {r} of {ranks} said nothing within {seconds:.1f} s: {results}")
                 expect(results[r][0] in ((code,) if code else (2, 3)), f"{what}: rank {r} ended with {results[r]}")
                 expect(words in results[r][1], f"{what}: rank {r} says {results[r]}")
-                if what in ("dies", "stops", "leaves", "gives-up"):
+                if what != "disagrees":
                     expect(f"rank {one} (" in results[r][1], f"{what}: rank {r} does not name rank {one}: {results[r]}")
             if what == "disagrees":
                 expect(any(result[0] == 2 for result in results.values()), f"disagreement: nobody says so: {results}")
+            if what == "cannot-post":
+                expect(results[one] == results[others[0]], f"cannot-post: rank {one} says {results[one]}")
+            if what in ("cannot-tell", "cannot-ask"):
+                expect(results[one][0] == 3 and "cannot be reached" in results[one][1], f"{what}: rank {one} says {results[one]}")
             if what == "leaves":
                 expect(results[one][0] == 0, f"leaves: rank {one} ended with {results[one]}")
             print(f"{what}, {ranks} ranks: {seconds:.1f} s, {results[others[0]][1]}")

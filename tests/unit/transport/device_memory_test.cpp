@@ -11,6 +11,7 @@
 #include "samebits/transport.hpp"
 #include "support/device.hpp"
 #include "support/engines.hpp"
+#include "transport/nccl_device.hpp"
 
 namespace samebits {
 namespace {
@@ -155,18 +156,23 @@ using NcclTransportOnADevice = test::OnCuda;
 TEST_F(NcclTransportOnADevice, MovesWhatStreamsAreStillMakingAndInGraphs) {
   if (!nccl_status().found) GTEST_SKIP() << "no NCCL: " << nccl_status().problem;
   const auto devices = static_cast<int>(cuda_status().devices.size());
-  for (int ranks = 1; ranks <= devices; ++ranks) {
+  for (int run = 0; run < 2 * devices; ++run) {
+    const int ranks = 1 + run / 2;
+    const bool named = run % 2 == 1;  // the rank's device, which need not be the thread's then
     run_local(ranks, [&](int r, const std::shared_ptr<Transport>& bootstrap) {
-      test::use_device(r);
+      const int current = named ? devices - 1 - r : r;
+      test::use_device(current);
       const auto engine = make_cuda_engine({r});
       NcclOptions options;
       options.bootstrap = bootstrap;
+      if (named) options.device = r;
       const auto transport = nccl_transport(options);
       EXPECT_EQ(transport->size(), ranks);
       ASSERT_TRUE(transport->reaches(engine->device().space));
       DeviceRank rank(*engine, *transport);
       for (int round = 0; round < 5; ++round) rank.check_round(round);
       rank.check_graph();
+      EXPECT_EQ(transport::nccl::current_device(engine->device().space), current);
     });
   }
 }

@@ -188,6 +188,9 @@ TEST_F(Loading, RefusesWhatCannotBe) {
   o.timeout_seconds = 0;
   expect(o, ErrorCode::invalid_argument, "must be more than 0");
   o = options();
+  o.device = -1;
+  expect(o, ErrorCode::invalid_argument, "device -1: devices are counted from 0");
+  o = options();
   // A build's transports reach the memory of one kind of GPU at most.
   const bool hip = transport::can_reach(MemorySpace::hip);
   o.space = hip ? MemorySpace::cuda : MemorySpace::hip;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "engine/cuda/fma/finish.hpp"
+#include "gpu/device_scope.hpp"
 
 namespace samebits::engine::SAMEBITS_GPU::fma_leaf {
 namespace {

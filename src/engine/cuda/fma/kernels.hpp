@@ -4,11 +4,11 @@
 
 #include <array>
 
-#include "engine/cuda/check.hpp"
 #include "engine/cuda/contraction.hpp"
 #include "engine/cuda/fma/stream.hpp"
 #include "engine/cuda/fma/tiles.hpp"
 #include "engine/engine.hpp"
+#include "gpu/device_buffer.hpp"
 
 namespace samebits::engine::SAMEBITS_GPU::fma_leaf {
 

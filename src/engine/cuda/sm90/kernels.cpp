@@ -4,6 +4,8 @@
 
 #include "engine/cuda/sm90/outer.hpp"
 #include "engine/cuda/sm90/tensor_map.hpp"
+#include "gpu/check.hpp"
+#include "gpu/device_scope.hpp"
 
 namespace samebits::engine::cuda::sm90_leaf {
 namespace {

@@ -3,12 +3,12 @@
 // returned.
 #pragma once
 
-#include "engine/cuda/check.hpp"
 #include "engine/cuda/cuda_device.hpp"
 #include "engine/cuda/sm90/stream.hpp"
 #include "engine/cuda/sm90/tiles.hpp"
 #include "engine/cuda/sm90/wide.hpp"
 #include "engine/engine.hpp"
+#include "gpu/device_buffer.hpp"
 
 namespace samebits::engine::cuda::sm90_leaf {
 

@@ -1,34 +1,14 @@
-#include "engine/cuda/check.hpp"
+#include "gpu/device_buffer.hpp"
 
 #include <fmt/format.h>
 
 #include <utility>
 
+#include "gpu/check.hpp"
+#include "gpu/device_scope.hpp"
 #include "samebits/error.hpp"
 
-namespace samebits::engine::SAMEBITS_GPU {
-
-void check(cudaError_t code, const char* tried) {
-  if (code == cudaSuccess) return;
-  static_cast<void>(cudaGetLastError());  // not left for whoever asks next
-  throw Error(code == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::environment,
-              fmt::format("{}: {} answers {} ({})", tried, kRuntimeName, cudaGetErrorName(code),
-                          cudaGetErrorString(code)));
-}
-
-void check_launch(const char* kernel) { check(cudaGetLastError(), kernel); }
-
-DeviceScope::DeviceScope(int device) {
-  check(cudaGetDevice(&before_), "asking for the current device");
-  moved_ = before_ != device;
-  // Also where it is the current one: a thread has no context, which the driver's own calls want, before
-  // this.
-  check(cudaSetDevice(device), "choosing a device");
-}
-
-DeviceScope::~DeviceScope() {
-  if (moved_) static_cast<void>(cudaSetDevice(before_));
-}
+namespace samebits::SAMEBITS_GPU_NAMES {
 
 void* allocate_device(int device, std::size_t bytes) {
   const DeviceScope scope(device);
@@ -62,4 +42,4 @@ DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& other) noexcept {
   return *this;
 }
 
-}  // namespace samebits::engine::SAMEBITS_GPU
+}  // namespace samebits::SAMEBITS_GPU_NAMES

@@ -168,11 +168,9 @@ void time_host(const Flags& flags, const Compute& compute, const Plans& plans, c
         "ranks are processes: a run is as long as its slowest rank; layouts of several have no baseline");
 }
 
-// The block on a device, in turn with its vendor's library.
+// The block on a GPU of CUDA, in turn with its vendor's library.
 void time_device(const Flags& flags, const Compute& compute, const Plans& plans, const BlockCase& block,
                  BenchResult& result, Progress& progress) {
-  if (compute.engine != "cuda")
-    fail_environment(fmt::format("--engine {}: bench times the cuda and cpu engines", compute.engine));
   progress.step("ceiling");
   const bool both = plans.directions.back() == Direction::both;
   const auto bench = make_cuda_bench(compute, block, {.both = both, .baseline = !flags.no_baseline});
@@ -193,8 +191,8 @@ void time_device(const Flags& flags, const Compute& compute, const Plans& plans,
   result.notes = bench->notes();
 }
 
-// The block on layouts whose ranks are processes with a device each: every process's part, the rows on rank
-// 0.
+// The block on layouts whose ranks are processes with a GPU of CUDA each: every process's part, the rows on
+// rank 0.
 void time_layouts(const Flags& flags, const Compute& compute, const Plans& plans, const BlockCase& block,
                   BenchResult& result, Progress* progress) {
   if (progress != nullptr) progress->step("ceiling");
@@ -286,6 +284,9 @@ int explain_all(const Flags& flags, const Compute& compute) {
 }
 
 int run_bench(const Flags& flags) {
+  // On every path that times: what times a device is CUDA's alone.
+  if (flags.compute.engine == "hip" && !flags.explains)
+    fail_usage("--engine hip: bench times the cpu and cuda engines; with --explain it counts bytes for hip");
   if (flags.serve && (flags.compute.engine == "cpu" || !flags.json.empty()))
     fail_usage("--serve answers on stdout for an engine of a device (--engine cuda); it writes no report");
   if (flags.compute.transport != "local" && flags.explains)

@@ -58,7 +58,8 @@ std::vector<Link> parse_links(const std::string& text) {
 Explained explain(const Compute& compute, const Shape& shape, const Layout& layout, std::int64_t tokens,
                   Direction direction) {
   Explained row{layout, tokens, direction, {}, 0, {}, 0, 0};
-  const PlanOptions options = compute.plan_options(shape, tokens, layout, direction == Direction::both);
+  PlanOptions options = compute.plan_options(shape, tokens, layout, direction == Direction::both);
+  options.engine = compute.device_engine;  // none: the CPU's, which is not needed to count
   const TokenShards shards = compute.shards(tokens, layout.cp);
   try {
     for (int rank = 0; rank < layout.ranks(); ++rank) {

@@ -15,12 +15,12 @@
 #include "bench/report.hpp"
 #include "bench/serve.hpp"
 #include "block/source.hpp"
+#include "samebits/version.hpp"
 #include "shared/failure.hpp"
 #include "shared/openblas.hpp"
 #include "shared/progress.hpp"
 #include "shared/report.hpp"
 #include "shared/shapes.hpp"
-#include "shared/version.hpp"
 #include "verbs/verbs.hpp"
 
 namespace samebits::tools {

@@ -11,11 +11,11 @@
 #include "samebits/engine.hpp"
 #include "samebits/error.hpp"
 #include "samebits/transport.hpp"
+#include "samebits/version.hpp"
 #include "shared/machine.hpp"
 #include "shared/openblas.hpp"
 #include "shared/report.hpp"
 #include "shared/table.hpp"
-#include "shared/version.hpp"
 #include "verbs/verbs.hpp"
 
 namespace samebits::tools {

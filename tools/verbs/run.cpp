@@ -13,12 +13,12 @@
 #include "io/output_file.hpp"
 #include "samebits/digest.hpp"
 #include "samebits/safetensors.hpp"
+#include "samebits/version.hpp"
 #include "shared/failure.hpp"
 #include "shared/report.hpp"
 #include "shared/shapes.hpp"
 #include "shared/table.hpp"
 #include "shared/tensor_file.hpp"
-#include "shared/version.hpp"
 #include "verbs/verbs.hpp"
 
 namespace samebits::tools {

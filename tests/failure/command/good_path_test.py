@@ -1,6 +1,8 @@
 """The promises of the interface: JSON keys, files in and out, exit codes 0 and 1."""
 import os
+import re
 import unittest
+from pathlib import Path
 
 import command
 from command import CommandTest, layer_tensors, read_safetensors, run, safetensors, tensor, write, write_checkpoint
@@ -19,7 +21,10 @@ class Help(CommandTest):
     def test_version(self):
         done = run("--version")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertRegex(done.stdout, r"^samebits \d+\.\d+\.\d+\n$")
+        header = (Path(__file__).resolve().parents[3] / "include" / "samebits" / "version.hpp").read_text()
+        version = re.search(r'kVersion = "(\d+\.\d+\.\d+)"', header)[1]
+        self.assertEqual(done.stdout, f"samebits {version}\n")
+        self.assertEqual(self.report("info")["version"], version)
 
 
 class Reports(CommandTest):

@@ -5,10 +5,10 @@
 #include <cstdint>
 
 #include "block/tensors.hpp"
+#include "compute/compute_flags.hpp"
 #include "samebits/error.hpp"
 #include "samebits/layout.hpp"
 #include "samebits/view.hpp"
-#include "shared/compute_flags.hpp"
 
 namespace samebits::tools {
 

@@ -15,11 +15,11 @@
 #include "bench/report.hpp"
 #include "bench/serve.hpp"
 #include "block/source.hpp"
+#include "compute/report.hpp"
 #include "samebits/version.hpp"
 #include "shared/failure.hpp"
 #include "shared/openblas.hpp"
 #include "shared/progress.hpp"
-#include "shared/report.hpp"
 #include "shared/shapes.hpp"
 #include "verbs/verbs.hpp"
 

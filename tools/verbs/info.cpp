@@ -8,13 +8,13 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "compute/report.hpp"
 #include "samebits/engine.hpp"
 #include "samebits/error.hpp"
 #include "samebits/transport.hpp"
 #include "samebits/version.hpp"
 #include "shared/machine.hpp"
 #include "shared/openblas.hpp"
-#include "shared/report.hpp"
 #include "shared/table.hpp"
 #include "verbs/verbs.hpp"
 

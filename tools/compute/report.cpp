@@ -1,4 +1,4 @@
-#include "shared/report.hpp"
+#include "compute/report.hpp"
 
 #include <cstdio>
 #include <fstream>

@@ -100,7 +100,7 @@ int run_info(const std::string& json_path) {
       }
     }
     table.add({"transport local", "built: ranks are threads of one process"});
-    table.add({"transport callbacks", "built: for host programs (C++)"});
+    table.add({"transport callbacks", "built: for host programs, C++ or Python"});
     table.add({"transport mpi", mpi.built ? fmt::format("built: {}, a process a rank", mpi.library)
                                           : std::string("not built")});
     table.add({"transport nccl", nccl_text(nccl, gpus)});

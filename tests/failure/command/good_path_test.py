@@ -132,6 +132,7 @@ class Reports(CommandTest):
         self.assertEqual(report["transports"]["mpi"], bool(report["libraries"]["mpi"]))
         self.assertEqual(report["transports"]["nccl"], bool(report["libraries"]["nccl"] and (report["engines"]["cuda"] or report["engines"]["hip"])))
         self.assertIn("fmt", report["libraries"])
+        self.assertRegex(run("info").stdout, r"transport callbacks +built: for host programs, C\+\+ or Python\n")
 
     def test_a_report_file_is_whole_and_alone(self):
         done = run("contract", "--json", self.path("report.json"))

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "io/message.hpp"
+#include "samebits/version.hpp"
 #include "shared/failure.hpp"
-#include "shared/version.hpp"
 #include "verbs/verbs.hpp"
 
 namespace {
@@ -43,7 +43,7 @@ int run(int argc, char** argv) {
   CLI::App command(
       "The Qwen3 feed-forward block with the same bits on every layout, batch, device and engine.",
       "samebits");
-  command.set_version_flag("--version", std::string("samebits ") + kVersion);
+  command.set_version_flag("--version", std::string("samebits ") + samebits::kVersion);
   command.require_subcommand(1);
   command.footer(kExamples);
   const Verb verbs[] = {add_verify(command), add_bench(command),    add_run(command), add_compare(command),

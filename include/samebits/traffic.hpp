@@ -32,7 +32,8 @@ struct CallTraffic {
 };
 
 // Of rank `rank` of the layout, for a plan made with `options` and called with these shards; gradients of
-// `gradients`. No memory is needed, and no transport: without one, exchanges may overlap. Throws
+// `gradients`. No memory is needed, no engine and no transport: without an engine it is one that finishes
+// covers of any number of nodes, as the CPU's does; without a transport, exchanges may overlap. Throws
 // Error(refused) where the plan would.
 SAMEBITS_API CallTraffic traffic_of(const PlanOptions& options, const TokenShards& shards, int rank,
                                     DType gradients = DType::bf16);

@@ -1,3 +1,4 @@
+// The version, of which CMake and the Python package read theirs.
 #pragma once
 
 namespace samebits {

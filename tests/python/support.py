@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 import samebits
+from samebits.bench.ranks import on_ranks
 
 BF16 = ml_dtypes.bfloat16
 TOKENS, HIDDEN, INTERMEDIATE = 77, 64, 208  # of the golden digests
@@ -51,25 +52,8 @@ def bits(array: np.ndarray) -> bytes:
 
 
 def on_threads(ranks: int, body: Callable[[int], object]) -> List[object]:
-    """body(rank) on a thread a rank. Raises the first failure that is no echo of another rank's."""
-    results: List[object] = [None] * ranks
-    failures: List[BaseException] = []
-
-    def play(rank: int) -> None:
-        try:
-            results[rank] = body(rank)
-        except BaseException as failure:  # noqa: BLE001: raised below
-            failures.append(failure)
-
-    threads = [threading.Thread(target=play, args=(rank,), daemon=True) for rank in range(ranks)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
-        assert not thread.is_alive(), "a rank hangs"
-    if failures:
-        raise next((failure for failure in failures if not isinstance(failure, samebits.RankError)), failures[0])
-    return results
+    """on_ranks, and none of them hangs."""
+    return on_ranks(ranks, body, timeout=60)
 
 
 class CallbackWorld:

@@ -9,6 +9,7 @@ import pytest
 from support import HIDDEN, INTERMEDIATE, TOKENS, Block, CallbackWorld, on_threads
 
 import samebits
+from samebits.bench.ranks import on_ranks
 
 BLOCK = Block()
 
@@ -159,6 +160,20 @@ def test_a_rank_that_fails_is_an_error_on_the_others(world):
         assert isinstance(seen[1], ValueError), wrong
         assert isinstance(seen[0], samebits.RankError if world == "local" else ConnectionError), wrong
         assert "rank 1 failed" in str(seen[0]), wrong
+
+
+def test_the_failure_that_counts_is_no_echo():
+    barrier = threading.Barrier(3)
+
+    def play(rank):
+        if rank == 1:
+            raise KeyError("why")
+        barrier.wait()
+
+    with pytest.raises(KeyError, match="why"):
+        on_ranks(3, play, lambda rank, failure: barrier.abort(), timeout=60)
+    with pytest.raises(AssertionError, match="hangs"):
+        on_ranks(2, lambda rank: threading.Event().wait(rank * 5), timeout=0.2)
 
 
 def test_transports_can_be_aborted():

@@ -10,6 +10,9 @@ import pytest
 
 pytest.importorskip("torch")
 
+from samebits.bench import layouts  # noqa: E402: needs PyTorch
+from samebits.bench.operands import operands_of  # noqa: E402
+from samebits.bench.ranks import on_ranks  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -51,6 +54,28 @@ def test_the_report_has_the_schema(written):
     with (folder / "r.csv").open() as table:
         rows = list(csv.DictReader(table))
     assert len(rows) == len(report["rows"]) and float(rows[0]["ours_us_median"]) == report["rows"][0]["ours_us"]["median"]
+
+
+@pytest.mark.parametrize("failing", [0, 2])  # the first call, and one that is timed
+def test_a_rank_that_fails_alone_frees_the_others(monkeypatch, failing):
+    """Before the call, where no rank of the library hears of it."""
+    forward, calls = layouts.Rank.forward, []
+
+    def fails(rank):
+        if rank.plan.shard.tp_rank == 1:
+            calls.append(rank)
+            if len(calls) > failing:
+                raise MemoryError("rank 1 alone")
+        forward(rank)
+
+    monkeypatch.setattr(layouts.Rank, "forward", fails)
+    operands = operands_of(3, 40, 88, "cpu")
+    with pytest.raises(MemoryError, match="rank 1 alone"):
+        on_ranks(1, lambda _: layouts.times_on("bf16-tree-v1", layouts.layout_of("tp3"), operands, True, 2), timeout=60)
+    calls.clear()
+    if failing == 0:
+        with pytest.raises(MemoryError, match="rank 1 alone"):
+            on_ranks(1, lambda _: layouts.results_on("bf16-tree-v1", layouts.layout_of("tp3"), operands, True), timeout=60)
 
 
 def test_layouts_of_processes(tmp_path):

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "bench/layout_ranks.hpp"
+#include "block/layout_refused.hpp"
+#include "block/on_ranks.hpp"
 #include "block/process_group.hpp"
 #include "block/rank_tokens.hpp"
 #include "block/run_ranks.hpp"
@@ -123,7 +125,7 @@ ProcessTimes time_process(const Compute& compute, const BlockCase& block, const 
 BenchSamples bench_processes(const Compute& compute, const BlockCase& block, const BenchRun& run) {
   const World& world = *compute.world;
   ProcessTimes mine;
-  on_ranks_of(run.layout, world, [&] { mine = time_process(compute, block, run); });
+  on_ranks_of(run.layout, world, [&] { allowed([&] { mine = time_process(compute, block, run); }); });
   BenchSamples samples;
   samples.ours_us = slowest_of_world(world, mine.runs);
   samples.exposed_us = slowest_of_world(world, mine.exposed);

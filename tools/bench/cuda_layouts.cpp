@@ -13,6 +13,8 @@
 #include "bench/layout_ranks.hpp"
 #include "bench/rotation.hpp"
 #include "bench/silence.hpp"
+#include "block/layout_refused.hpp"
+#include "block/on_ranks.hpp"
 #include "block/process_group.hpp"
 #include "block/rank_tokens.hpp"
 #include "engine/engine.hpp"
@@ -110,7 +112,7 @@ class CudaLayouts final : public DeviceLayouts {
     const World& world = *compute_.world;
     if (shard_ && !(run.layout == shard_layout_)) shard_.reset();
     RankTimes mine;
-    on_ranks_of(run.layout, world, [&] { mine = time_rank(block, run); });
+    on_ranks_of(run.layout, world, [&] { allowed([&] { mine = time_rank(block, run); }); });
     BenchSamples samples;
     samples.ours_us = slowest_of_world(world, mine.whole);
     samples.exposed_us = difference(samples.ours_us, slowest_of_world(world, mine.silent));

@@ -58,7 +58,8 @@ std::vector<Link> parse_links(const std::string& text) {
 Explained explain(const Compute& compute, const Shape& shape, const Layout& layout, std::int64_t tokens,
                   Direction direction) {
   Explained row{layout, tokens, direction, {}, 0, {}, 0, 0};
-  const PlanOptions options = compute.plan_options(shape, tokens, layout, direction == Direction::both);
+  PlanOptions options = compute.plan_options(shape, tokens, layout, direction == Direction::both);
+  options.engine = compute.device_engine;  // none: the CPU's, which is not needed to count
   const TokenShards shards = compute.shards(tokens, layout.cp);
   try {
     for (int rank = 0; rank < layout.ranks(); ++rank) {
@@ -94,7 +95,8 @@ Moved moved_in(const Explained& row) {
 
 void print_explained(const std::vector<Explained>& rows, const std::vector<Link>& links,
                      const NamedShape& shape, const Compute& compute) {
-  std::string text = fmt::format("{}, contract {}\n", shape.name, canonical(compute.contract));
+  std::string text =
+      fmt::format("{}, contract {}, engine {}\n", shape.name, canonical(compute.contract), compute.engine);
   for (const Explained& row : rows) {
     text += fmt::format("\n{}, {} tokens, {}", name_of(row.layout), row.tokens, name_of(row.direction));
     if (!row.refused.empty()) {
@@ -143,6 +145,7 @@ Json explained_json(const std::vector<Explained>& rows, const std::vector<Link>&
                     const NamedShape& shape, const Compute& compute) {
   Json report = report_head("bench --explain");
   report["environment"] = environment_json();
+  report["environment"]["engine"] = compute.engine;  // all of the machine that counts
   report["contract"] = contract_json(compute.contract);
   report["shape"] = {
       {"name", shape.name}, {"hidden", shape.shape.hidden}, {"intermediate", shape.shape.intermediate}};

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "bench/bench_layout.hpp"
+#include "compute/compute_flags.hpp"
+#include "compute/report.hpp"
 #include "samebits/traffic.hpp"
 #include "samebits/transport.hpp"
-#include "shared/compute_flags.hpp"
-#include "shared/report.hpp"
 #include "shared/shapes.hpp"
 
 namespace samebits::tools {

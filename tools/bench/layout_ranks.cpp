@@ -2,31 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <string>
 
-#include "block/layout_run.hpp"
-
 namespace samebits::tools {
-
-void on_ranks_of(const Layout& layout, const World& world, const std::function<void()>& body) {
-  std::optional<Error> refusal;
-  if (world.rank() < layout.ranks()) {
-    try {
-      body();
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::refused && error.code() != ErrorCode::invalid_argument) throw;
-      refusal = error;
-    }
-  }
-  try {
-    world.together([&] {
-      if (refusal) throw Error(*refusal);
-    });
-  } catch (const KnownToAll& refused) {
-    throw LayoutRefused(refused.code(), refused.what());
-  }
-}
 
 std::vector<double> slowest(const std::vector<std::vector<double>>& of_ranks) {
   std::vector<double> times;

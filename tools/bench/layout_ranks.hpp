@@ -1,17 +1,11 @@
-// A row whose ranks are processes: who takes part, what all of them hear of it, and whose time counts.
+// A row whose ranks are processes: whose time counts.
 #pragma once
 
-#include <functional>
 #include <vector>
 
-#include "samebits/layout.hpp"
 #include "world/world.hpp"
 
 namespace samebits::tools {
-
-// Collective over the world. Runs `body` on the layout's processes, ranks 0 and up. Where it is refused, by
-// all of them alike, every process of the world throws LayoutRefused.
-void on_ranks_of(const Layout& layout, const World& world, const std::function<void()>& body);
 
 // Run by run the longest time that any rank took. A rank without part has none.
 std::vector<double> slowest(const std::vector<std::vector<double>>& of_ranks);

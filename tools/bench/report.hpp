@@ -9,8 +9,8 @@
 #include "bench/bench_layout.hpp"
 #include "bench/ceiling.hpp"
 #include "bench/spread.hpp"
+#include "compute/report.hpp"
 #include "samebits/transport.hpp"
-#include "shared/report.hpp"
 #include "shared/shapes.hpp"
 
 namespace samebits::tools {

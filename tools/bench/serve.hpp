@@ -2,7 +2,7 @@
 #pragma once
 
 #include "bench/device_bench.hpp"
-#include "shared/report.hpp"
+#include "compute/report.hpp"
 #include "shared/shapes.hpp"
 
 namespace samebits::tools {

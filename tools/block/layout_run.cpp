@@ -4,10 +4,10 @@
 
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "block/assembly.hpp"
+#include "block/on_ranks.hpp"
 #include "block/process_group.hpp"
 #include "block/rank_run.hpp"
 #include "block/remote_results.hpp"
@@ -42,29 +42,16 @@ void play_threads(const Compute& compute, const BlockCase& block, const LayoutRu
 void play_process(const Compute& compute, const BlockCase& block, const LayoutRun& run,
                   const TokenShards& shards, ResultSink* results) {
   const World& world = *compute.world;
-  std::optional<LayoutRefused> refusal;
-  if (world.rank() < run.layout.ranks()) {
+  on_ranks_of(run.layout, world, [&] {
     const auto group = process_group(*world.transport(), run.layout.ranks());
     const auto sink = results != nullptr ? receiving_sink(group, *results) : sending_sink(group);
     Staging weights(compute.device_engine);
     const BlockCase there = on_device(block, weights);
-    try {
-      // Rank 0 may have computed alone for long, which counts as silence where NCCL's ranks wait.
-      exchange_nothing(*group, MemorySpace::host);
-      const auto exchanging = compute.nccl ? process_group(*compute.nccl, run.layout.ranks()) : group;
-      RankRun(compute, there, run, shards, world.rank(), exchanging).go(*sink);
-    } catch (const LayoutRefused& refused) {
-      refusal = refused;
-    }
-  }
-  // Those that had no part hear of it too.
-  try {
-    world.together([&] {
-      if (refusal) throw Error(*refusal);
-    });
-  } catch (const KnownToAll& refused) {
-    throw LayoutRefused(refused.code(), refused.what());
-  }
+    // Rank 0 may have computed alone for long, which counts as silence where NCCL's ranks wait.
+    exchange_nothing(*group, MemorySpace::host);
+    const auto exchanging = compute.nccl ? process_group(*compute.nccl, run.layout.ranks()) : group;
+    RankRun(compute, there, run, shards, world.rank(), exchanging).go(*sink);
+  });
 }
 
 }  // namespace

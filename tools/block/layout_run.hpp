@@ -4,11 +4,11 @@
 
 #include <cstdint>
 
+#include "block/layout_refused.hpp"
 #include "block/tensors.hpp"
-#include "samebits/error.hpp"
+#include "compute/compute_flags.hpp"
 #include "samebits/layout.hpp"
 #include "samebits/view.hpp"
-#include "shared/compute_flags.hpp"
 
 namespace samebits::tools {
 
@@ -19,12 +19,6 @@ struct BlockCase {
   ConstView x, dy;           // [tokens, H]
   ConstView gate, up, down;  // [I, H], [I, H], [H, I]
   DType gradients = DType::bf16;
-};
-
-// A layout that this shape, contract, choice of flags or number of processes does not allow.
-class LayoutRefused : public Error {
- public:
-  using Error::Error;
 };
 
 struct LayoutOutcome {

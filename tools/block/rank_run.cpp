@@ -2,23 +2,12 @@
 
 #include <utility>
 
+#include "block/layout_refused.hpp"
 #include "block/process_group.hpp"
 #include "block/rank_tokens.hpp"
 
 namespace samebits::tools {
 namespace {
-
-// Most layouts that are not allowed are known when the plan is made; a token shard that cuts inside a leaf,
-// where covers of the gradients must be exchanged, is known when it is called.
-template <class Body>
-auto allowed(const Body& body) {
-  try {
-    return body();
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::refused && error.code() != ErrorCode::invalid_argument) throw;
-    throw LayoutRefused(error.code(), error.what());
-  }
-}
 
 // The rank's shard of a gradient, where the sink wants it or in memory of its own.
 class GradientShard {

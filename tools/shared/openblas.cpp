@@ -11,7 +11,7 @@ struct OpenBlas::Functions {
   // cblas.h, with the 32-bit integers of libopenblas.so.0.
   using Gemm = void (*)(int order, int trans_a, int trans_b, int m, int n, int k, float alpha, const float* a,
                         int lda, const float* b, int ldb, float beta, float* c, int ldc);
-  void* library = nullptr;  // not unloaded once it has computed: its threads would be left without code
+  void* library = nullptr;
   Gemm gemm = nullptr;
   void (*set_num_threads)(int) = nullptr;
   char* (*get_config)() = nullptr;
@@ -67,8 +67,8 @@ std::unique_ptr<OpenBlas> OpenBlas::load_for_this_processor() {
   const std::string own_core = blas->core();
   const char* const core = better_core(own_core);
   if (core == nullptr) return blas;
-  dlclose(blas->functions_->library);
-  setenv(kCoreVariable, core, 1);  // read by the library as it is loaded; no thread of ours runs yet
+  blas.reset();
+  setenv(kCoreVariable, core, 1);  // read by the library as it is loaded
   blas = load();
   unsetenv(kCoreVariable);
   if (blas) blas->own_core_ = own_core;
@@ -77,7 +77,10 @@ std::unique_ptr<OpenBlas> OpenBlas::load_for_this_processor() {
 
 OpenBlas::OpenBlas(std::unique_ptr<Functions> functions)
     : functions_(std::move(functions)), own_core_(functions_->get_corename()) {}
-OpenBlas::~OpenBlas() = default;
+OpenBlas::~OpenBlas() {
+  // What has computed stays: its threads would be left without code.
+  if (!computed_) dlclose(functions_->library);
+}
 
 std::string OpenBlas::config() const { return functions_->get_config(); }
 std::string OpenBlas::core() const { return functions_->get_corename(); }
@@ -85,6 +88,7 @@ void OpenBlas::set_threads(int threads) { functions_->set_num_threads(threads); 
 
 void OpenBlas::multiply(std::int64_t m, std::int64_t n, std::int64_t k, Operand a, Operand b, float* c,
                         bool add) const {
+  computed_ = true;
   const auto flag = [](const Operand& operand) { return operand.transposed ? kTransposed : kNotTransposed; };
   functions_->gemm(kRowMajor, flag(a), flag(b), static_cast<int>(m), static_cast<int>(n), static_cast<int>(k),
                    1.0f, a.data, static_cast<int>(a.row_length), b.data, static_cast<int>(b.row_length),

@@ -15,7 +15,8 @@ class OpenBlas {
 
   // With kernels that fit this processor. A release older than the processor falls back to kernels of 2004,
   // which would be no baseline: it is then loaded again and told its core, unless OPENBLAS_CORETYPE already
-  // does.
+  // does. To be called before any other thread runs, those of MPI included: it is told by the environment,
+  // which others read.
   static std::unique_ptr<OpenBlas> load_for_this_processor();
 
   ~OpenBlas();
@@ -41,6 +42,7 @@ class OpenBlas {
   explicit OpenBlas(std::unique_ptr<Functions> functions);
   std::unique_ptr<Functions> functions_;
   std::string own_core_;
+  mutable bool computed_ = false;
 };
 
 }  // namespace samebits::tools

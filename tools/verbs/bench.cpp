@@ -15,12 +15,12 @@
 #include "bench/report.hpp"
 #include "bench/serve.hpp"
 #include "block/source.hpp"
+#include "compute/report.hpp"
+#include "samebits/version.hpp"
 #include "shared/failure.hpp"
 #include "shared/openblas.hpp"
 #include "shared/progress.hpp"
-#include "shared/report.hpp"
 #include "shared/shapes.hpp"
-#include "shared/version.hpp"
 #include "verbs/verbs.hpp"
 
 namespace samebits::tools {
@@ -45,10 +45,10 @@ std::vector<Direction> directions_of(const std::string& word) {
   return {Direction::forward, Direction::both};
 }
 
-// OpenBLAS with as many threads as we have, and what a reader must know of it.
-std::unique_ptr<OpenBlas> load_baseline(const BlockCase& block, int threads, BenchResult& result) {
-  auto blas = OpenBlas::load_for_this_processor();
-  if (!blas) {
+// OpenBLAS as it was loaded, null without; with as many threads as we have, and what a reader must know of
+// it. Null where it cannot be a baseline.
+const OpenBlas* as_baseline(OpenBlas* blas, const BlockCase& block, int threads, BenchResult& result) {
+  if (blas == nullptr) {
     result.notes = {"OpenBLAS is not on this machine (libopenblas.so.0; Debian: libopenblas0): no baseline"};
     return nullptr;
   }
@@ -150,10 +150,12 @@ void join_host(const Flags& flags, const Compute& compute, const Plans& plans, c
 
 // The block on the CPU, in turn with OpenBLAS.
 void time_host(const Flags& flags, const Compute& compute, const Plans& plans, const BlockCase& block,
-               BenchResult& result, Progress& progress) {
-  const auto blas = flags.no_baseline ? nullptr : load_baseline(block, compute.threads, result);
+               OpenBlas* blas, BenchResult& result, Progress& progress) {
+  const OpenBlas* const baseline =
+      flags.no_baseline ? nullptr : as_baseline(blas, block, compute.threads, result);
   std::optional<BlasBlock> blas_block;
-  if (blas) blas_block.emplace(*blas, block, plans.directions.back() == Direction::both, compute.threads);
+  if (baseline != nullptr)
+    blas_block.emplace(*baseline, block, plans.directions.back() == Direction::both, compute.threads);
 
   progress.step("ceiling");
   result.ceiling.flops_are = "f32 multiply-adds in registers";
@@ -168,11 +170,9 @@ void time_host(const Flags& flags, const Compute& compute, const Plans& plans, c
         "ranks are processes: a run is as long as its slowest rank; layouts of several have no baseline");
 }
 
-// The block on a device, in turn with its vendor's library.
+// The block on a GPU of CUDA, in turn with its vendor's library.
 void time_device(const Flags& flags, const Compute& compute, const Plans& plans, const BlockCase& block,
                  BenchResult& result, Progress& progress) {
-  if (compute.engine != "cuda")
-    fail_environment(fmt::format("--engine {}: bench times the cuda and cpu engines", compute.engine));
   progress.step("ceiling");
   const bool both = plans.directions.back() == Direction::both;
   const auto bench = make_cuda_bench(compute, block, {.both = both, .baseline = !flags.no_baseline});
@@ -193,8 +193,8 @@ void time_device(const Flags& flags, const Compute& compute, const Plans& plans,
   result.notes = bench->notes();
 }
 
-// The block on layouts whose ranks are processes with a device each: every process's part, the rows on rank
-// 0.
+// The block on layouts whose ranks are processes with a GPU of CUDA each: every process's part, the rows on
+// rank 0.
 void time_layouts(const Flags& flags, const Compute& compute, const Plans& plans, const BlockCase& block,
                   BenchResult& result, Progress* progress) {
   if (progress != nullptr) progress->step("ceiling");
@@ -223,7 +223,8 @@ std::vector<AgreedField> agreed_fields(const Flags& flags, const Compute& comput
   return fields;
 }
 
-int bench(const Flags& flags, const Compute& compute) {
+// `blas`: on rank 0, where the engine is the CPU's and this machine has it.
+int bench(const Flags& flags, const Compute& compute, OpenBlas* blas) {
   const World& world = *compute.world;
   BenchResult result;
   Plans plans;
@@ -255,7 +256,7 @@ int bench(const Flags& flags, const Compute& compute) {
   } else if (compute.device_engine) {
     time_device(flags, compute, plans, block, result, *progress);
   } else {
-    time_host(flags, compute, plans, block, result, *progress);
+    time_host(flags, compute, plans, block, blas, result, *progress);
   }
   if (!world.first()) return kHeld;  // what rank 0 returns counts
   progress.reset();
@@ -286,6 +287,9 @@ int explain_all(const Flags& flags, const Compute& compute) {
 }
 
 int run_bench(const Flags& flags) {
+  // On every path that times: what times a device is CUDA's alone.
+  if (flags.compute.engine == "hip" && !flags.explains)
+    fail_usage("--engine hip: bench times the cpu and cuda engines; with --explain it counts bytes for hip");
   if (flags.serve && (flags.compute.engine == "cpu" || !flags.json.empty()))
     fail_usage("--serve answers on stdout for an engine of a device (--engine cuda); it writes no report");
   if (flags.compute.transport != "local" && flags.explains)
@@ -297,8 +301,14 @@ int run_bench(const Flags& flags) {
         "--transport mpi --engine {}: bench times what graphs hold, and MPI's exchanges are not in them; "
         "--transport nccl, or --engine cpu",
         flags.compute.engine));
+  // Before the world is made: MPI has threads. Which process is rank 0 is known afterwards.
+  std::unique_ptr<OpenBlas> blas;
+  if (flags.compute.engine == "cpu" && !flags.no_baseline && !flags.explains)
+    blas = OpenBlas::load_for_this_processor();
   return run_verb(flags.compute, [&](const Compute& compute) {
-    return flags.explains ? explain_all(flags, compute) : bench(flags, compute);
+    if (flags.explains) return explain_all(flags, compute);
+    if (!compute.world->first()) blas.reset();
+    return bench(flags, compute, blas.get());
   });
 }
 

@@ -7,12 +7,12 @@
 #include <cstring>
 #include <memory>
 
+#include "compute/report.hpp"
 #include "io/message.hpp"
 #include "io/safetensors_dtype.hpp"
 #include "samebits/error.hpp"
 #include "samebits/safetensors.hpp"
 #include "shared/failure.hpp"
-#include "shared/report.hpp"
 #include "shared/table.hpp"
 #include "shared/tensor_file.hpp"
 #include "verbs/verbs.hpp"

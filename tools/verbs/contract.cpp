@@ -9,8 +9,8 @@
 #include <cstdio>
 #include <memory>
 
+#include "compute/report.hpp"
 #include "numerics/contract_text.hpp"
-#include "shared/report.hpp"
 #include "shared/shapes.hpp"
 #include "shared/table.hpp"
 #include "shared/tree_summary.hpp"

@@ -5,9 +5,9 @@
 
 #include <memory>
 
+#include "compute/report.hpp"
 #include "io/message.hpp"
 #include "samebits/safetensors.hpp"
-#include "shared/report.hpp"
 #include "shared/table.hpp"
 #include "shared/tensor_file.hpp"
 #include "verbs/verbs.hpp"

@@ -8,14 +8,14 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "compute/report.hpp"
 #include "samebits/engine.hpp"
 #include "samebits/error.hpp"
 #include "samebits/transport.hpp"
+#include "samebits/version.hpp"
 #include "shared/machine.hpp"
 #include "shared/openblas.hpp"
-#include "shared/report.hpp"
 #include "shared/table.hpp"
-#include "shared/version.hpp"
 #include "verbs/verbs.hpp"
 
 namespace samebits::tools {
@@ -100,7 +100,7 @@ int run_info(const std::string& json_path) {
       }
     }
     table.add({"transport local", "built: ranks are threads of one process"});
-    table.add({"transport callbacks", "built: for host programs (C++)"});
+    table.add({"transport callbacks", "built: for host programs, C++ or Python"});
     table.add({"transport mpi", mpi.built ? fmt::format("built: {}, a process a rank", mpi.library)
                                           : std::string("not built")});
     table.add({"transport nccl", nccl_text(nccl, gpus)});

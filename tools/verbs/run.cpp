@@ -9,16 +9,16 @@
 
 #include "block/layout_run.hpp"
 #include "block/source.hpp"
+#include "compute/report.hpp"
 #include "io/message.hpp"
 #include "io/output_file.hpp"
 #include "samebits/digest.hpp"
 #include "samebits/safetensors.hpp"
+#include "samebits/version.hpp"
 #include "shared/failure.hpp"
-#include "shared/report.hpp"
 #include "shared/shapes.hpp"
 #include "shared/table.hpp"
 #include "shared/tensor_file.hpp"
-#include "shared/version.hpp"
 #include "verbs/verbs.hpp"
 
 namespace samebits::tools {

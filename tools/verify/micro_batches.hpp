@@ -6,7 +6,7 @@
 
 #include "block/layout_run.hpp"
 #include "block/tensors.hpp"
-#include "shared/compute_flags.hpp"
+#include "compute/compute_flags.hpp"
 
 namespace samebits::tools {
 

@@ -8,7 +8,7 @@
 
 #include "block/layout_run.hpp"
 #include "block/tensors.hpp"
-#include "shared/report.hpp"
+#include "compute/report.hpp"
 #include "verify/accuracy.hpp"
 #include "verify/checks.hpp"
 #include "verify/micro_batches.hpp"

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "samebits/version.hpp"
 #include "shared/failure.hpp"
 #include "shared/machine.hpp"
-#include "shared/version.hpp"
 
 namespace samebits::tools {
 namespace {

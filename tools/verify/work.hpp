@@ -8,7 +8,7 @@
 
 #include "block/layout_run.hpp"
 #include "block/source.hpp"
-#include "shared/compute_flags.hpp"
+#include "compute/compute_flags.hpp"
 #include "shared/shapes.hpp"
 #include "verify/recording.hpp"
 #include "world/agreement.hpp"

@@ -2,12 +2,13 @@
 
 import threading
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
 from .. import Plan, contiguous_shards, local_transports, slice_weights
 from .operands import Operands
+from .ranks import on_ranks
 
 GRADIENTS = ("d_gate", "d_up", "d_down")
 ALL_LAYOUTS = ["tp2", "tp2+sp", "tp4", "tp2+cp2", "tp2+cp2+sp", "tp8", "tp4+cp2", "tp4+cp2+sp"]
@@ -31,27 +32,6 @@ def layout_of(name: str) -> Layout:
         else:
             raise ValueError(f"the layout is {name!r}; it is made of tpN, cpN and sp, as in tp2+cp2+sp")
     return Layout(tp, cp, sp)
-
-
-def on_ranks(count: int, body: Callable[[int], Any]) -> List[Any]:
-    """body(rank) on a thread a rank. Raises what the first that failed raised."""
-    results: List[Any] = [None] * count
-    failures: List[BaseException] = []
-
-    def play(rank: int) -> None:
-        try:
-            results[rank] = body(rank)
-        except BaseException as failure:  # noqa: BLE001: raised below
-            failures.append(failure)
-
-    threads = [threading.Thread(target=play, args=(rank,)) for rank in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-    return results
 
 
 def rows_of(layout: Layout, tokens: int, cp_rank: int, tp_rank: int) -> List[int]:
@@ -101,14 +81,29 @@ class Rank:
         return 0 if self.stream is None else self.stream.cuda_stream
 
 
+class Fellows:
+    """The transports of ranks that are threads, and where they meet: a rank that fails frees those that wait for it."""
+
+    def __init__(self, count: int) -> None:
+        self.transports: Sequence[Any] = local_transports(count)
+        self.barrier = threading.Barrier(count)
+
+    def transport(self, rank: int) -> Optional[Any]:
+        return self.transports[rank] if len(self.transports) > 1 else None
+
+    def give_up(self, rank: int, failure: BaseException) -> None:
+        self.barrier.abort()
+        self.transports[rank].abort(f"rank {rank} failed: {failure}")
+
+
 def results_on(contract: str, layout: Layout, operands: Operands, backward: bool) -> List[Rank]:
     """Every rank, with what it made."""
-    transports = local_transports(layout.tp * layout.cp)
+    fellows = Fellows(layout.tp * layout.cp)
     if operands.x.is_cuda:
         torch.cuda.synchronize()
 
     def play(rank: int) -> Rank:
-        mine = Rank(contract, layout, transports[rank] if len(transports) > 1 else None, operands, backward)
+        mine = Rank(contract, layout, fellows.transport(rank), operands, backward)
         if operands.x.is_cuda:
             torch.cuda.current_stream().synchronize()
         mine.forward()
@@ -117,20 +112,18 @@ def results_on(contract: str, layout: Layout, operands: Operands, backward: bool
         mine.wait()
         return mine
 
-    return on_ranks(layout.tp * layout.cp, play)
+    return on_ranks(layout.tp * layout.cp, play, fellows.give_up)
 
 
 def times_on(contract: str, layout: Layout, operands: Operands, backward: bool, repeats: int) -> List[float]:
     """Microseconds of each call, by the slowest rank."""
-    count = layout.tp * layout.cp
-    transports = local_transports(count)
-    barrier = threading.Barrier(count)
+    fellows = Fellows(layout.tp * layout.cp)
 
     def play(rank: int) -> List[float]:
-        mine = Rank(contract, layout, transports[rank] if count > 1 else None, operands, backward)
+        mine = Rank(contract, layout, fellows.transport(rank), operands, backward)
         samples = []
         for repeat in range(repeats + 2):
-            barrier.wait()
+            fellows.barrier.wait()
             begin = time.perf_counter()
             mine.forward()
             if backward:
@@ -140,7 +133,7 @@ def times_on(contract: str, layout: Layout, operands: Operands, backward: bool, 
                 samples.append((time.perf_counter() - begin) * 1e6)
         return samples
 
-    return [max(samples) for samples in zip(*on_ranks(count, play))]
+    return [max(samples) for samples in zip(*on_ranks(layout.tp * layout.cp, play, fellows.give_up))]
 
 
 def slices(rank: Rank) -> Dict[str, Tuple[Any, ...]]:

@@ -1,6 +1,7 @@
 #include "ffn/traffic/traffic_gradients.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "engine/engine.hpp"
 #include "numerics/walk.hpp"
@@ -14,13 +15,12 @@ GradientTraffic::GradientTraffic(const PlanOptions& options, const TokenShards& 
       me_(cp_rank),
       per_node_(context_ranks_per_node(options.layout, options.ranks_per_node)),
       gradient_bytes_(gradient_bytes) {
-  const auto engine = options.engine ? options.engine : make_cpu_engine();
   sizes_ = {options.shape.hidden,
             held,
             cp_,
             per_node_,
             size_of(engine::node_dtype(options.contract)),
-            engine->most_finish_nodes(),
+            options.engine ? options.engine->most_finish_nodes() : std::numeric_limits<int>::max(),
             options.gradient_bytes};
   const numerics::AxisTree tree =
       numerics::axis_tree(options.contract, options.contract.tokens, shards.tokens);

@@ -185,6 +185,8 @@ class Flags(CommandTest):
         self.assert_refused(["bench", "--transport", "nccl", "--engine", "cuda", "--serve"], ["--serve", "--transport"])
         self.assert_refused(["bench", "--transport", "mpi", "--engine", "cuda"], ["bench", "mpi", "cuda"])
         self.assert_refused(["bench", "--transport", "mpi", "--explain"], ["--explain", "--transport"])
+        for flags in [[], ["--transport", "nccl"], ["--transport", "mpi"], ["--serve"]]:
+            self.assert_refused(["bench", "--engine", "hip", *flags], ["--engine hip", "cpu and cuda"])
         for verb in [["verify"], ["run", "--checkpoint", "x", "--layer", "0", "--input", "x", "--output", "y"]]:
             self.assert_refused([*verb, "--transport", "nccl"], ["--transport nccl", "--engine cpu", "--engine cuda", "--transport mpi"])
         self.assert_refused(["verify", "--recording", "x"], ["--recording", "--checkpoint"])

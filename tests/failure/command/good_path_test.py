@@ -2,6 +2,7 @@
 import os
 import re
 import unittest
+from pathlib import Path
 
 import command
 from command import CommandTest, layer_tensors, read_safetensors, run, safetensors, tensor, write, write_checkpoint
@@ -20,7 +21,10 @@ class Help(CommandTest):
     def test_version(self):
         done = run("--version")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertRegex(done.stdout, r"^samebits \d+\.\d+\.\d+\n$")
+        header = (Path(__file__).resolve().parents[3] / "include" / "samebits" / "version.hpp").read_text()
+        version = re.search(r'kVersion = "(\d+\.\d+\.\d+)"', header)[1]
+        self.assertEqual(done.stdout, f"samebits {version}\n")
+        self.assertEqual(self.report("info")["version"], version)
 
 
 class Reports(CommandTest):
@@ -85,6 +89,24 @@ class Reports(CommandTest):
         report = self.report("bench", "--shape", "64x208", "--tokens", "2", "--repeats", 2, "--no-baseline")
         self.assertEqual([(row["baseline"], row["baseline_us"]) for row in report["rows"]], [(None, None)])
 
+    def test_bench_explained(self):
+        # Seven tokens are one leaf, which two context ranks cut.
+        report = self.report("bench", "--explain", "--shape", "64x256", "--contract", "sm90-v1", "--gradients", "exchange", "--tokens", 7,
+                             "--direction", "both", "--layouts", "tp2,cp2", "--links", "a=2:3,b=1:0")
+        self.assert_head(report, "bench --explain")
+        self.assertEqual(list(report), ["schema", "command", "version", "environment", "contract", "shape", "links", "rows"])
+        self.assertEqual(report["environment"]["engine"], "cpu")
+        self.assertEqual(report["shape"], {"name": "64x256", "hidden": 64, "intermediate": 256})
+        self.assertEqual([link["name"] for link in report["links"]], ["a", "b"])
+        tp2, cp2 = report["rows"]
+        self.assertEqual(list(tp2), ["layout", "tokens", "direction", "rank", "flops", "weight_bytes", "collectives"])
+        cover = tp2["collectives"][0]
+        self.assertEqual(list(cover), ["what", "kind", "ranks", "over", "times", "sent", "received", "between_machines", "seconds"])
+        self.assertEqual((cover["what"], cover["sent"]), ("cover of y", 7 * 64 * 4))  # half of I is one node
+        self.assertAlmostEqual(cover["seconds"]["a"], 3e-6 + cover["sent"] / 2e9, places=12)
+        self.assertAlmostEqual(cover["seconds"]["b"], cover["sent"] / 1e9, places=12)
+        self.assertEqual(list(cp2), ["layout", "tokens", "direction", "refused"])
+
     def test_batches_of_the_first_rows(self):
         report = self.report("verify", "--shape", "64x208", "--tokens", 9, "--layouts", "tp1", "--batches", "1,4,9")
         self.assertEqual(report["invariance"]["batches"],
@@ -110,6 +132,7 @@ class Reports(CommandTest):
         self.assertEqual(report["transports"]["mpi"], bool(report["libraries"]["mpi"]))
         self.assertEqual(report["transports"]["nccl"], bool(report["libraries"]["nccl"] and (report["engines"]["cuda"] or report["engines"]["hip"])))
         self.assertIn("fmt", report["libraries"])
+        self.assertRegex(run("info").stdout, r"transport callbacks +built: for host programs, C\+\+ or Python\n")
 
     def test_a_report_file_is_whole_and_alone(self):
         done = run("contract", "--json", self.path("report.json"))

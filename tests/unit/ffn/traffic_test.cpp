@@ -3,11 +3,13 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <vector>
 
 #include "samebits/error.hpp"
+#include "support/few_nodes_engine.hpp"
 #include "support/values.hpp"
 
 namespace samebits::test {
@@ -218,6 +220,42 @@ TEST(Traffic, TwoLevelsSendLessBetweenMachines) {
     // Four leaves join to one node, and what is gathered crosses once: a quarter.
     EXPECT_NEAR(static_cast<double>(between(4)) / static_cast<double>(between(0)), 0.25, 0.01);
   }
+}
+
+// Eight context ranks, a leaf each: covers of eight nodes, which is cheaper here than to gather the tokens.
+std::vector<Collective> eight_nodes(std::shared_ptr<engine::Engine> engine) {
+  PlanOptions options;
+  options.contract = parse_contract("f32-tree-v1,T=block:8");
+  options.shape = {32, 48};
+  options.layout = parse_layout("cp8");
+  options.max_tokens = 64;
+  options.engine = std::move(engine);
+  return traffic_of(options, TokenShards::contiguous(64, 8), 0).backward;
+}
+
+bool exchanges_covers(const std::vector<Collective>& collectives) {
+  return std::any_of(collectives.begin(), collectives.end(),
+                     [](const Collective& c) { return c.what.starts_with("covers of"); });
+}
+
+TEST(Traffic, AnEngineThatFinishesFewerNodesGathers) {
+  EXPECT_TRUE(exchanges_covers(eight_nodes(nullptr)));
+  EXPECT_TRUE(exchanges_covers(eight_nodes(std::make_shared<FewNodesEngine>(8))));
+  EXPECT_FALSE(exchanges_covers(eight_nodes(std::make_shared<FewNodesEngine>(7))));
+}
+
+// Where no thread can be started, with a stack beyond every address space, nothing that needs one is made.
+TEST(Traffic, WithoutAnEngineNoneIsMade) {
+  pthread_attr_t usual, huge;
+  ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
+  ASSERT_EQ(pthread_attr_init(&huge), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&huge, std::size_t{1} << 60), 0);
+  ASSERT_EQ(pthread_setattr_default_np(&huge), 0);
+  EXPECT_ANY_THROW(make_cpu_engine({.threads = 2}));
+  EXPECT_NO_THROW(eight_nodes(nullptr));
+  EXPECT_EQ(pthread_setattr_default_np(&usual), 0);
+  pthread_attr_destroy(&huge);
+  pthread_attr_destroy(&usual);
 }
 
 }  // namespace

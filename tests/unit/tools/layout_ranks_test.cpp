@@ -1,12 +1,7 @@
-// What processes of a bench make of each other's times and refusals. Threads stand for the processes.
+// What processes of a bench make of each other's times. Threads stand for the processes.
 #include "bench/layout_ranks.hpp"
 
 #include <gtest/gtest.h>
-
-#include <atomic>
-
-#include "block/layout_run.hpp"
-#include "samebits/error.hpp"
 
 namespace samebits::tools {
 namespace {
@@ -28,32 +23,6 @@ TEST(LayoutRanks, EveryRankHearsTheSlowestOfAll) {
     if (rank < 2) mine = {10.5 + rank, 20.5 - rank};  // the third had no part
     EXPECT_EQ(slowest_of_world(world, mine), (std::vector<double>{11.5, 20.5}));
   });
-}
-
-TEST(LayoutRanks, OnlyTheLayoutsRanksTakePart) {
-  std::atomic<int> ran = 0;
-  run_local(3, [&](int rank, std::shared_ptr<Transport> transport) {
-    const World world(std::move(transport), "threads");
-    on_ranks_of({.tp = 2}, world, [&] {
-      EXPECT_LT(rank, 2);
-      ++ran;
-    });
-  });
-  EXPECT_EQ(ran, 2);
-}
-
-TEST(LayoutRanks, ARefusalReachesEveryRank) {
-  std::atomic<int> refused = 0;
-  run_local(3, [&](int, std::shared_ptr<Transport> transport) {
-    const World world(std::move(transport), "threads");
-    try {
-      on_ranks_of({.tp = 2}, world, [] { throw Error(ErrorCode::refused, "a cut inside a leaf"); });
-    } catch (const LayoutRefused& error) {
-      EXPECT_NE(std::string(error.what()).find("a cut inside a leaf"), std::string::npos);
-      ++refused;
-    }
-  });
-  EXPECT_EQ(refused, 3);
 }
 
 }  // namespace

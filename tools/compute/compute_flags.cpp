@@ -1,4 +1,4 @@
-#include "shared/compute_flags.hpp"
+#include "compute/compute_flags.hpp"
 
 #include <fmt/format.h>
 

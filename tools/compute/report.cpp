@@ -1,4 +1,4 @@
-#include "shared/report.hpp"
+#include "compute/report.hpp"
 
 #include <cstdio>
 #include <fstream>
@@ -7,8 +7,8 @@
 
 #include "io/output_file.hpp"
 #include "samebits/transport.hpp"
+#include "samebits/version.hpp"
 #include "shared/machine.hpp"
-#include "shared/version.hpp"
 
 namespace samebits::tools {
 namespace {

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "compute/compute_flags.hpp"
 #include "samebits/contract.hpp"
 #include "samebits/engine.hpp"
-#include "shared/compute_flags.hpp"
 
 namespace samebits::tools {
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string_view>
 
 #include "samebits/plan.hpp"
@@ -35,6 +36,14 @@ constexpr std::string_view word_of(const std::array<Word<Choice>, N>& words, Cho
   const auto found = std::find_if(words.begin(), words.end(),
                                   [&](const Word<Choice>& word) { return word.choice == choice; });
   return found == words.end() ? "?" : found->text;
+}
+
+template <class Choice, std::size_t N>
+constexpr std::optional<Choice> choice_of(const std::array<Word<Choice>, N>& words, std::string_view text) {
+  for (const Word<Choice>& word : words) {
+    if (word.text == text) return word.choice;
+  }
+  return std::nullopt;
 }
 
 }  // namespace samebits

@@ -19,14 +19,14 @@ namespace {
 template <class Choice, std::size_t N>
 Choice choose(const char* name, const std::string& word, const std::array<Word<Choice>, N>& words,
               std::initializer_list<Word<Choice>> others = {}) {
-  std::string legal;
-  for (const auto& [text, choice] : words) {
-    if (word == text) return choice;
-    legal += legal.empty() ? "" : text == words.back().text ? " or " : ", ";
-    legal += text;
-  }
+  if (const auto choice = choice_of(words, word)) return *choice;
   for (const auto& [text, choice] : others) {
     if (word == text) return choice;
+  }
+  std::string legal;
+  for (const auto& [text, choice] : words) {
+    legal += legal.empty() ? "" : text == words.back().text ? " or " : ", ";
+    legal += text;
   }
   refuse(fmt::format("{} is '{}'; it is {}", name, word, legal));
 }

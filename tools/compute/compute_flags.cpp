@@ -3,22 +3,34 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
+#include <array>
+#include <optional>
 
 #include "engine/engine.hpp"
 #include "samebits/transport.hpp"
+#include "samebits/words.hpp"
 #include "shared/failure.hpp"
 #include "shared/machine.hpp"
 
 namespace samebits::tools {
 namespace {
 
-template <class Value>
-Value choose(const std::string& word, std::initializer_list<std::pair<const char*, Value>> words) {
-  for (const auto& [name, value] : words) {
-    if (word == name) return value;
-  }
-  fail_usage("unknown word '" + word + "'");  // CLI11 has checked: only a forgotten entry comes here
+constexpr std::array<Word<Isa>, 4> kIsaWords{
+    {{"auto", Isa::automatic}, {"plain", Isa::plain}, {"avx2", Isa::avx2}, {"avx512", Isa::avx512}}};
+
+template <class Choice, std::size_t N>
+std::vector<std::string> texts_of(const std::array<Word<Choice>, N>& words) {
+  std::vector<std::string> texts;
+  for (const Word<Choice>& word : words) texts.emplace_back(word.text);
+  return texts;
+}
+
+// CLI11 has checked that the word is one of them.
+template <class Choice, std::size_t N>
+Choice choose(const std::string& text, const std::array<Word<Choice>, N>& words) {
+  const std::optional<Choice> choice = choice_of(words, text);
+  if (!choice) fail_usage("unknown word '" + text + "'");
+  return *choice;
 }
 
 std::string engines_here() {
@@ -76,19 +88,19 @@ void ComputeFlags::add_to(CLI::App& verb) {
       ->check(CLI::Range(0, 4096))
       ->capture_default_str()
       ->group(group);
-  word("--isa", isa, {"auto", "plain", "avx2", "avx512"}, "instructions of the cpu engine");
-  word("--down", down, {"auto", "columns", "rows"}, "cut of the down projection among tensor ranks");
-  word("--weights", weights, {"auto", "once", "both"}, "weights held cut one way, or both");
+  word("--isa", isa, texts_of(kIsaWords), "instructions of the cpu engine");
+  word("--down", down, texts_of(kDownWords), "cut of the down projection among tensor ranks");
+  word("--weights", weights, texts_of(kWeightWords), "weights held cut one way, or both");
   word("--split", split, {"contiguous", "zigzag"}, "of the tokens among context ranks");
-  word("--gradients", gradients, {"auto", "gather", "exchange"}, "how weight gradients cross context ranks");
-  word("--exchange", exchange, {"auto", "one-shot", "slice-owner"}, "how covers cross tensor ranks");
+  word("--gradients", gradients, texts_of(kGradientWords), "how weight gradients cross context ranks");
+  word("--exchange", exchange, texts_of(kCoverWords), "how covers cross tensor ranks");
   verb.add_option(
           "--ranks-per-node", ranks_per_node,
           "neighbouring ranks on one machine: context ranks then exchange in two levels; 0: one level")
       ->check(CLI::Range(0, 1 << 20))
       ->capture_default_str()
       ->group(group);
-  word("--overlap", overlap, {"auto", "off"}, "whether exchanges run under computation");
+  word("--overlap", overlap, texts_of(kOverlapWords), "whether exchanges run under computation");
 }
 
 std::shared_ptr<const World> make_world(const ComputeFlags& flags) {
@@ -131,23 +143,15 @@ Compute::Compute(const ComputeFlags& flags, std::shared_ptr<const World> on)
     device = usable_device(engine, hip_status(), flags.device, turn);
     device_engine = make_hip_engine({.device = device->index});
   }
-  isa = choose<Isa>(
-      flags.isa,
-      {{"auto", Isa::automatic}, {"plain", Isa::plain}, {"avx2", Isa::avx2}, {"avx512", Isa::avx512}});
+  isa = choose(flags.isa, kIsaWords);
   isa_name = isa == Isa::automatic ? best_isa_name() : flags.isa;
   threads = flags.threads > 0 ? flags.threads : available_threads();
   zigzag = flags.split == "zigzag";
-  down = choose<DownCut>(
-      flags.down, {{"auto", DownCut::automatic}, {"columns", DownCut::columns}, {"rows", DownCut::rows}});
-  weights = choose<WeightCut>(
-      flags.weights, {{"auto", WeightCut::automatic}, {"once", WeightCut::once}, {"both", WeightCut::both}});
-  gradients = choose<GradientReduction>(flags.gradients, {{"auto", GradientReduction::automatic},
-                                                          {"gather", GradientReduction::gather_tokens},
-                                                          {"exchange", GradientReduction::exchange_covers}});
-  exchange = choose<CoverExchange>(flags.exchange, {{"auto", CoverExchange::automatic},
-                                                    {"one-shot", CoverExchange::one_shot},
-                                                    {"slice-owner", CoverExchange::slice_owner}});
-  overlap = choose<Overlap>(flags.overlap, {{"auto", Overlap::automatic}, {"off", Overlap::off}});
+  down = choose(flags.down, kDownWords);
+  weights = choose(flags.weights, kWeightWords);
+  gradients = choose(flags.gradients, kGradientWords);
+  exchange = choose(flags.exchange, kCoverWords);
+  overlap = choose(flags.overlap, kOverlapWords);
 }
 
 void Compute::join() {

@@ -166,7 +166,7 @@ class Plan {
   // overlaps.
   SAMEBITS_API double exposed_seconds() const;
 
-  // Views of this rank's shard into whole weights.
+  // Views of this rank's shard into whole weights, wherever those lie.
   SAMEBITS_API Weights slice(const ConstView& gate, const ConstView& up, const ConstView& down) const;
 
  private:

@@ -67,11 +67,15 @@ Plan::Impl::Call Plan::Impl::begin_call(const TokenShards* shards, std::int64_t 
   return {shards, held, slices ? even_slice(held, ranks.tp, ranks.tp_rank) : Interval{0, held}, queue};
 }
 
-void Plan::Impl::check_view(const char* name, const ConstView& view, std::int64_t rows,
-                            std::int64_t cols) const {
+void Plan::Impl::check_shape(const char* name, const ConstView& view, std::int64_t rows, std::int64_t cols) {
   if (view.rows != rows || view.cols != cols) {
     refuse(fmt::format("{} is {} x {}, the plan expects {} x {}", name, view.rows, view.cols, rows, cols));
   }
+}
+
+void Plan::Impl::check_view(const char* name, const ConstView& view, std::int64_t rows,
+                            std::int64_t cols) const {
+  check_shape(name, view, rows, cols);
   check_place(name, view, DType::bf16);
 }
 

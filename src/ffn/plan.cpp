@@ -172,9 +172,9 @@ double Plan::exposed_seconds() const { return impl_->exchanges->exposed_seconds(
 
 Weights Plan::slice(const ConstView& gate, const ConstView& up, const ConstView& down) const {
   const Shape shape = impl_->options.shape;
-  impl_->check_view("gate", gate, shape.intermediate, shape.hidden);
-  impl_->check_view("up", up, shape.intermediate, shape.hidden);
-  impl_->check_view("down", down, shape.hidden, shape.intermediate);
+  Impl::check_shape("gate", gate, shape.intermediate, shape.hidden);
+  Impl::check_shape("up", up, shape.intermediate, shape.hidden);
+  Impl::check_shape("down", down, shape.hidden, shape.intermediate);
   const Interval i = impl_->shard.intermediate, h = impl_->shard.hidden;
   Weights weights{gate.slice_rows(i.begin, i.end),
                   up.slice_rows(i.begin, i.end),

@@ -42,6 +42,7 @@ class Plan::Impl {
 
   // arguments.cpp
   Call begin_call(const TokenShards* shards, std::int64_t tokens, std::int64_t rows_given, Queue queue);
+  static void check_shape(const char* name, const ConstView& view, std::int64_t rows, std::int64_t cols);
   void check_view(const char* name, const ConstView& view, std::int64_t rows, std::int64_t cols) const;
   // The parts of check_view that do not depend on the shape; `also` is a second legal dtype.
   void check_place(const char* name, const ConstView& view, DType also) const;

@@ -28,23 +28,6 @@ constexpr std::int64_t kManyTokens = 2048;  // a call is long: one turn through 
 constexpr int kFewestCalls = 5;             // of a graph of shorter calls
 constexpr double kMostWarmUp = 100;         // replays
 
-// The rank's slices of whole weights on the host. (Plan::slice takes them on the engine's device.)
-Weights slices_of(const Plan& plan, const BlockCase& block) {
-  const Interval i = plan.shard().intermediate, h = plan.shard().hidden;
-  Weights slices{block.gate.slice_rows(i.begin, i.end),
-                 block.up.slice_rows(i.begin, i.end),
-                 block.down.slice_cols(i.begin, i.end),
-                 {},
-                 {},
-                 {}};
-  if (plan.down() == DownCut::rows) {
-    slices.gate_columns = block.gate.slice_cols(h.begin, h.end);
-    slices.up_columns = block.up.slice_cols(h.begin, h.end);
-    slices.down_rows = block.down.slice_rows(h.begin, h.end);
-  }
-  return slices;
-}
-
 // Of this rank's replays, one call's share each, in microseconds.
 struct RankTimes {
   std::vector<double> whole, silent;  // silent: without exchanges; empty for one rank
@@ -188,7 +171,7 @@ class CudaLayouts final : public DeviceLayouts {
   // Kept from row to row of a layout.
   const CudaShard& shard_of(const Plan& plan, const BlockCase& block, const Layout& layout) {
     if (!shard_) {
-      shard_.emplace(slices_of(plan, block), plan.shard(), both_, device_);
+      shard_.emplace(plan.slice(block.gate, block.up, block.down), plan.shard(), both_, device_);
       shard_layout_ = layout;
     }
     return *shard_;

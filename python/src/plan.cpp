@@ -14,6 +14,7 @@
 #include "accumulator.hpp"
 #include "module.hpp"
 #include "options.hpp"
+#include "samebits/error.hpp"
 #include "samebits/words.hpp"
 
 namespace samebits::python {
@@ -110,6 +111,13 @@ Saved saved_of(Operands& operands, nb::handle saved, bool written) {
   return {views[0], views[1], views[2]};
 }
 
+// -1 where there is none, which is no count that Python may give.
+std::int64_t count_of(const char* name, const std::optional<std::int64_t>& given) {
+  if (given && *given < 0)
+    throw Error(ErrorCode::invalid_argument, fmt::format("{} is {}: a count is not negative", name, *given));
+  return given.value_or(-1);
+}
+
 // Null where there are none.
 class GivenShards {
  public:
@@ -135,7 +143,7 @@ void forward(HeldPlan& self, nb::handle x, nb::handle y, nb::handle gate, nb::ha
     args.weights = weights_of(operands, {gate, up, down, gate_columns, up_columns, down_rows});
     given.set(shards);
     args.shards = given.get();
-    args.tokens = tokens.value_or(-1);
+    args.tokens = count_of("tokens", tokens);
     args.saved = saved_of(operands, saved, true);
     args.queue = queue_of(stream);
     operands.refuse_overlap();
@@ -163,10 +171,10 @@ void backward(HeldPlan& self, nb::handle x, nb::handle dy, nb::handle gate, nb::
     args.d_down = operands.out("d_down", d_down, DType::f32);
     given.set(shards);
     args.shards = given.get();
-    args.tokens = tokens.value_or(-1);
+    args.tokens = count_of("tokens", tokens);
     args.saved = saved_of(operands, saved, false);
     args.queue = queue_of(stream);
-    args.counted = counted.value_or(-1);
+    args.counted = count_of("counted", counted);
     if (accumulate) args.accumulate = (*accumulate)->sum.get();
     if (places) {
       given_places = intervals_of(*places);

@@ -17,8 +17,8 @@ GradientAccumulator::GradientAccumulator(Plan& plan, const AccumulatorOptions& o
       impl.ranks.all.get(),
       [&] {
         if (!impl.options.backward || impl.options.control) {
-          throw Error(ErrorCode::invalid_argument,
-                      "an accumulator is of a plan made with backward, and of no control");
+          throw ffn::SharedError(ErrorCode::invalid_argument,
+                                 "an accumulator is of a plan made with backward, and of no control");
         }
         const std::string tokens = options.tokens < 0
                                        ? fmt::format("at most {}", options.max_tokens)
@@ -27,7 +27,7 @@ GradientAccumulator::GradientAccumulator(Plan& plan, const AccumulatorOptions& o
             {{"accumulator", fmt::format("{} tokens in {} stretches, gradients {}", tokens, options.stretches,
                                          word_of(kGradientWords, options.reduction))}}};
         ffn::agree(*impl.ranks.all, *impl.engine, field);
-        impl_ = std::make_unique<Impl>(impl, options);
+        ffn::refuse_together([&] { impl_ = std::make_unique<Impl>(impl, options); });
       },
       [] {});
 }

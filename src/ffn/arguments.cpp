@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <utility>
 
 #include "ffn/plan_impl.hpp"
 #include "ffn/rank/replicas.hpp"
@@ -13,14 +14,17 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
 
-// "0-8 16-24 | 8-16": the intervals of each context rank.
+// "0-8 16-24 | 8-16": the intervals of each context rank, those that touch as one.
 std::string in_words(const std::vector<std::vector<Interval>>& of_rank) {
   std::string text;
   for (const auto& intervals : of_rank) {
     if (&intervals != &of_rank.front()) text += " | ";
-    for (const Interval& interval : intervals)
-      text +=
-          fmt::format("{}{}-{}", &interval == &intervals.front() ? "" : " ", interval.begin, interval.end);
+    const char* space = "";
+    for (std::size_t i = 0; i < intervals.size(); ++i) {
+      const std::int64_t begin = intervals[i].begin;
+      while (i + 1 < intervals.size() && intervals[i + 1].begin == intervals[i].end) ++i;
+      text += fmt::format("{}{}-{}", std::exchange(space, " "), begin, intervals[i].end);
+    }
   }
   return text;
 }
@@ -29,6 +33,7 @@ std::string in_words(const std::vector<std::vector<Interval>>& of_rank) {
 
 Plan::Impl::Call Plan::Impl::begin_call(const TokenShards* shards, std::int64_t tokens,
                                         std::int64_t rows_given, Queue queue) {
+  if (tokens < -1) refuse(fmt::format("{} tokens: a count is not negative", tokens));
   if (shards == nullptr) {
     if (tokens < 0) {
       if (ranks.cp > 1 || (sharded() && options.layout.sequence_parallel)) {
@@ -95,53 +100,90 @@ void Plan::Impl::check_place(const char* name, const ConstView& view, DType also
   engine->require_reachable(name, view);
 }
 
-void Plan::Impl::check_weights(const Weights& w, Pass pass) const {
+template <class Each>
+void Plan::Impl::for_each_weight(const Weights& w, Pass pass, const Each& each) const {
   const std::int64_t hidden = options.shape.hidden, intermediate = options.shape.intermediate;
   const std::int64_t i = shard.intermediate.length(), h = shard.hidden.length();
   const bool backward = pass == Pass::backward;
   if (!backward || !by_rows()) {
-    check_view("gate", w.gate, i, hidden);
-    check_view("up", w.up, i, hidden);
+    each("gate", w.gate, i, hidden);
+    each("up", w.up, i, hidden);
   }
-  if (pass == Pass::activations) return;
-  if (backward || !by_rows()) check_view("down", w.down, hidden, i);
+  if (backward || (pass == Pass::forward && !by_rows())) each("down", w.down, hidden, i);
   if (!by_rows()) return;
   if (backward) {
-    check_view("gate_columns", w.gate_columns, intermediate, h);
-    check_view("up_columns", w.up_columns, intermediate, h);
-  } else {
-    check_view("down_rows", w.down_rows, h, intermediate);
+    each("gate_columns", w.gate_columns, intermediate, h);
+    each("up_columns", w.up_columns, intermediate, h);
+  } else if (pass == Pass::forward) {
+    each("down_rows", w.down_rows, h, intermediate);
   }
 }
 
-void Plan::Impl::compare_replicas(const Call& call, const ConstView& x, const ConstView& dy, const Weights& w,
-                                  const BackwardArgs* backward) const {
-  if (!options.check_replicas) return;
-  std::string tokens = in_words(call.shards->of_rank);
-  if (backward != nullptr && backward->counted >= 0) tokens += fmt::format(", {} count", backward->counted);
-  if (backward != nullptr && backward->places != nullptr)
-    tokens += fmt::format(", at {}", in_words(*backward->places));
+void Plan::Impl::check_weights(const Weights& weights, Pass pass) const {
+  for_each_weight(weights, pass,
+                  [&](const char* name, const ConstView& view, std::int64_t rows, std::int64_t cols) {
+                    check_view(name, view, rows, cols);
+                  });
+}
+
+// `call_words`: what the call does beside the tokens and operands, alike on all ranks.
+void Plan::Impl::compare_replicas(const Call& call, const ConstView& x, const ConstView& dy,
+                                  const Weights& weights, Pass pass, const std::string& call_words) const {
   using Over = ffn::CopiedOver;
   const Over of_tokens = options.layout.sequence_parallel ? Over::nobody : Over::tensor;
-  const std::array<ffn::Replica, 8> replicas{{{"x", x, of_tokens},
-                                              {"dy", dy, of_tokens},
-                                              {"gate", w.gate, Over::context},
-                                              {"up", w.up, Over::context},
-                                              {"down", w.down, Over::context},
-                                              {"gate_columns", w.gate_columns, Over::context},
-                                              {"up_columns", w.up_columns, Over::context},
-                                              {"down_rows", w.down_rows, Over::context}}};
+  std::array<ffn::Replica, 5> replicas{{{"x", x, of_tokens}, {"dy", dy, of_tokens}}};
+  std::size_t count = 2;
+  for_each_weight(weights, pass, [&](const char* name, const ConstView& view, std::int64_t, std::int64_t) {
+    replicas.at(count++) = {name, view, Over::context};
+  });
+  const std::string tokens = fmt::format("{}, {}", in_words(call.shards->of_rank), call_words);
   ffn::compare_replicas(ranks, *engine, tokens, replicas, call.queue);
 }
 
+std::string Plan::Impl::words_of(const BackwardArgs& args, const Call& call) {
+  std::string words = args.dx.cols > 0 ? "dx" : "no dx";
+  if (args.accumulate == nullptr && args.d_gate.cols == 0) return words;
+  words += fmt::format(", {} of {} tokens", args.accumulate != nullptr ? "a sum" : "gradients",
+                       args.counted < 0 ? call.shards->tokens : args.counted);
+  if (args.places != nullptr) words += fmt::format(" at {}", in_words(*args.places));
+  return words;
+}
+
 bool Plan::Impl::own_saved(const Saved& given) const {
-  return given.gate.data == nullptr && given.up.data == nullptr && given.act.data == nullptr;
+  // Of no tokens or no columns, what is given may have no data.
+  const auto is_given = [](const View& view) {
+    return view.data != nullptr || view.rows > 0 || view.cols > 0;
+  };
+  return !is_given(given.gate) && !is_given(given.up) && !is_given(given.act);
+}
+
+bool Plan::Impl::has_saved(const Call& call) const {
+  return call.held > 0 && shard.intermediate.length() > 0;
+}
+
+void Plan::Impl::leave_own(const Call& call) {
+  if (!has_saved(call)) return;
+  const std::vector<Interval>& mine = call.shards->of_rank[static_cast<std::size_t>(ranks.cp_rank)];
+  saved_tokens = call.shards->tokens;
+  saved_of.assign(mine.begin(), mine.end());
+}
+
+void Plan::Impl::require_own(const Call& call) const {
+  if (!has_saved(call)) return;
+  if (saved_tokens < 0) refuse("backward before any forward of this plan left its activations");
+  const char* const ways = "keep activations of several forwards in ForwardArgs::saved";
+  if (saved_tokens != call.shards->tokens) {
+    refuse(fmt::format("backward of {} tokens, but the plan's last forward had {}; {}", call.shards->tokens,
+                       saved_tokens, ways));
+  }
+  if (saved_of != call.shards->of_rank[static_cast<std::size_t>(ranks.cp_rank)])
+    refuse(fmt::format("backward of other tokens than the plan's last forward had on this rank; {}", ways));
 }
 
 Saved Plan::Impl::saved_for(const Call& call, const Saved& given) const {
   const std::int64_t cols = shard.intermediate.length();
   if (own_saved(given)) {
-    if (!options.own_saved && call.held > 0)
+    if (!options.own_saved && has_saved(call))
       refuse("the plan has no room of its own for activations: give `saved`");
     return {ffn::packed(gate, call.held, cols), ffn::packed(up, call.held, cols),
             ffn::packed(act, call.held, cols)};

@@ -21,18 +21,10 @@ void Plan::Impl::backward(const BackwardArgs& args) {
   check_accumulation(args, call, wants_gradients);
   const bool sums_tokens = wants_gradients || args.accumulate != nullptr;
   check_weights(args.weights, Pass::backward);
-  // A rank without tokens reads none, and cannot tell whose they would be.
-  if (call.held > 0 && own_saved(args.saved) && saved_tokens != call.shards->tokens) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        saved_tokens < 0
-            ? std::string("backward before any forward of this plan left its activations")
-            : fmt::format("backward of {} tokens, but the plan's last forward had {}; keep activations "
-                          "of several forwards in ForwardArgs::saved",
-                          call.shards->tokens, saved_tokens));
-  }
+  if (own_saved(args.saved)) require_own(call);
   const Saved saved = saved_for(call, args.saved);
-  compare_replicas(call, args.x, args.dy, args.weights, &args);
+  if (options.check_replicas)
+    compare_replicas(call, args.x, args.dy, args.weights, Pass::backward, words_of(args, call));
   const View dg = ffn::packed(d_gate, call.held, shard.intermediate.length());
   const View du = ffn::packed(d_up, call.held, shard.intermediate.length());
 

@@ -11,16 +11,17 @@ void Plan::Impl::forward(const ForwardArgs& args) {
   const bool wants_y = args.y.cols > 0;
   check_view("x", args.x, call.slice.length(), options.shape.hidden);
   if (wants_y) check_view("y", args.y, call.slice.length(), options.shape.hidden);
-  check_weights(args.weights, wants_y ? Pass::forward : Pass::activations);
+  const Pass pass = wants_y ? Pass::forward : Pass::activations;
+  check_weights(args.weights, pass);
   const bool keep = options.backward || !own_saved(args.saved);
   if (!wants_y && !keep) {
     throw Error(ErrorCode::invalid_argument,
                 "y is empty, and nothing of an inference plan's forward is kept");
   }
   const Saved saved = saved_for(call, args.saved);
-  compare_replicas(call, args.x, {}, args.weights, nullptr);
+  if (options.check_replicas) compare_replicas(call, args.x, {}, args.weights, pass, wants_y ? "y" : "no y");
 
-  if (own_saved(args.saved)) saved_tokens = call.shards->tokens;
+  if (own_saved(args.saved)) leave_own(call);
 
   const ConstView x = arrived(gathered_tokens(args.x, x_tokens, call), call);  // [held, H]
   const engine::GateUp gate_up{x, args.weights.gate, args.weights.up, saved.gate, saved.up, saved.act, keep};

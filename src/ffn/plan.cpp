@@ -29,7 +29,7 @@ void check_options(const PlanOptions& o) {
   }
   // Everything a plan indexes: activations of all tokens with a tree's worth of nodes, and the weights.
   const std::int64_t widest = std::max(o.shape.hidden, o.shape.intermediate);
-  ffn::checked_bytes(o.max_tokens, widest, 1024);
+  ffn::checked_bytes(std::max(o.max_tokens, o.max_rank_tokens), widest, 1024);
   ffn::checked_bytes(o.shape.hidden, o.shape.intermediate, 1024);
 }
 
@@ -55,7 +55,8 @@ Plan::Impl::Impl(const PlanOptions& given)
   token_axis = numerics::axis_tree(contract, contract.tokens, options.max_tokens);
   intermediate_axis.moved = token_axis.moved = options.control;
 
-  ranks = ffn::make_ranks(options.layout, options.transport, options.ranks_per_node);
+  ffn::refuse_together(
+      [&] { ranks = ffn::make_ranks(options.layout, options.transport, options.ranks_per_node); });
   exchanges = ffn::make_exchange_lane(*engine, overlaps);
   if (options.max_rank_tokens == 0) {
     options.max_rank_tokens =
@@ -102,6 +103,7 @@ Plan::Impl::Impl(const PlanOptions& given)
   for (auto& intervals : even_shards.of_rank) intervals.reserve(1);
   places.resize(static_cast<std::size_t>(ranks.cp));
   for (ffn::TokenPlaces& of_rank : places) of_rank.reserve(2);  // zigzag's
+  saved_of.reserve(2);
 }
 
 Plan::Impl::Tokens Plan::Impl::gathered_tokens(const ConstView& mine, const View& buffer, const Call& call) {

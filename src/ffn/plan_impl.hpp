@@ -49,9 +49,15 @@ class Plan::Impl {
   // Which weights are read: gate and up, those and down's, or a backward's.
   enum class Pass { activations, forward, backward };
   void check_weights(const Weights& weights, Pass pass) const;
+  template <class Each>
+  void for_each_weight(const Weights& weights, Pass pass, const Each& each) const;
   void compare_replicas(const Call& call, const ConstView& x, const ConstView& dy, const Weights& weights,
-                        const BackwardArgs* backward) const;
+                        Pass pass, const std::string& call_words) const;
+  static std::string words_of(const BackwardArgs& args, const Call& call);
   bool own_saved(const Saved& given) const;
+  bool has_saved(const Call& call) const;    // some elements
+  void leave_own(const Call& call);          // in the plan's memory
+  void require_own(const Call& call) const;  // that the last forward left this call's there
   Saved saved_for(const Call& call, const Saved& given) const;
 
   // Something that is there when the ticket is waited for.
@@ -117,7 +123,8 @@ class Plan::Impl {
   View pack{};                     // a packed copy of a strided operand or result
   Ticket pack_reader{};            // the exchange that reads it
   View gate{}, up{}, act{};        // what forward leaves for backward
-  std::int64_t saved_tokens = -1;  // of the forward that left them; -1: none yet
+  std::int64_t saved_tokens = -1;  // of the forward that left them, on all ranks; -1: none yet
+  std::vector<Interval> saved_of;  // which of them are here
   View d_gate{}, d_up{};
   View wide{}, wide_up{};                     // [tokens, I]: A, or dG and dU, of all tensor ranks (by rows)
   View part{};                                // [tokens, H_r]: this rank's columns of y or dX (by rows)

@@ -51,6 +51,17 @@ def test_gradients(block, contract, recompute):
         require_equal(name, operand.grad, expected[name])
 
 
+@pytest.mark.parametrize("recompute", [False, True])
+def test_one_axis(block, recompute):
+    """A single token without an axis of tokens."""
+    x, *weights = (operand.detach() for operand in block.operands())
+    whole, one = x[3:4].clone().requires_grad_(), x[3].clone().requires_grad_()
+    for operand, dy in ((whole, block.dy[3:4]), (one, block.dy[3])):
+        samebits.torch.ffn(operand, *weights, "sm90-v1", recompute).backward(dy)
+    assert one.grad.shape == one.shape
+    require_equal("dx", one.grad[None], whole.grad)
+
+
 def test_another_gradient_shows(block):
     expected = block.expected("bf16-tree-v1")
     operands = block.operands()

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+import torch.utils.checkpoint
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 try:
@@ -181,6 +182,22 @@ def ways_of_weights(meshes):
             check(f"{contract}: {name}, other weights", candidate, block, rows, later)
 
 
+def checkpoints(meshes):
+    """The forward anew in the backward, by PyTorch and by the operator."""
+    for contract in ("f32-tree-v1", "hf-sm90-v1"):
+        block = block_of(24, HIDDEN, INTERMEDIATE)
+        expected = block.expected(contract)
+        for sp in (False, True):
+            module = samebits.torch.parallelize(module_of(block, contract), meshes[BOTH], sequence_parallel=sp)
+            rows = rows_of(samebits.contiguous_shards(24, meshes[BOTH].mesh.shape[0]), meshes[BOTH], sp)
+            for reentrant in (False, True):
+                module.zero_grad()
+                x = block.x[rows].clone().requires_grad_()
+                torch.utils.checkpoint.checkpoint(module, x, use_reentrant=reentrant).backward(block.dy[rows])
+                require_equal(f"{contract} checkpoint: dx", x.grad, expected["dx"][rows])
+                check_gradients(f"{contract} checkpoint", module, expected, [getattr(module, weight).weight.grad for weight in WEIGHTS])
+
+
 def sums(meshes):
     """GradientSum over layouts."""
     contract, block = "f32-tree-v1,T=block:16", block_of(96, HIDDEN, INTERMEDIATE)
@@ -306,6 +323,7 @@ PARTS = (
     odd_tokens,
     batches,
     ways_of_weights,
+    checkpoints,
     sums,
     compiled,
     hugging_face,

@@ -97,7 +97,7 @@ def _ffn_backward(
     stream = current_stream(device)
     weights = described("gate", w_gate), described("up", w_up), described("down", w_down)
     operands = (described("x", rows), described("dy", rows_of(dy)), *weights)
-    results = described_results(*out)
+    results = described_results(out, wants_dx, wants_weights)
     plan = plan_for(contract, hidden, intermediate, device, stream, True, rows.shape[0]).plan
     anew = gate is None or up is None or act is None
     saved = _saved(x, intermediate) if anew else (gate, up, act)
@@ -107,17 +107,17 @@ def _ffn_backward(
     return out
 
 
-def described_saved(gate: Tensor, up: Tensor, act: Tensor) -> Optional[Tuple[Described, Described, Described]]:
-    """None where they have no elements."""
-    return (described("gate", gate), described("up", up), described("act", act)) if gate.numel() else None
+def described_saved(gate: Tensor, up: Tensor, act: Tensor) -> Tuple[Described, Described, Described]:
+    return described("gate", gate), described("up", up), described("act", act)
 
 
-def described_results(dx: Tensor, d_gate: Tensor, d_up: Tensor, d_down: Tensor) -> Dict[str, Any]:
+def described_results(made: Gradients, wants_dx: bool, wants_weights: bool) -> Dict[str, Any]:
     """By the keywords of Plan.backward; without those that are not wanted."""
+    dx, d_gate, d_up, d_down = made
     results: Dict[str, Any] = {}
-    if dx.dim() > 1:
+    if wants_dx:
         results["dx"] = described("dx", rows_of(dx))
-    if d_gate.dim() > 1:
+    if wants_weights:
         results.update(d_gate=described("d_gate", d_gate), d_up=described("d_up", d_up), d_down=described("d_down", d_down))
     return results
 

@@ -62,7 +62,7 @@ def _forward(block: ShardedBlock, x: Tensor, weights: Weights, cut: SecondCut, s
     with block.lock:
         block.plan(saves, held).forward(
             described("x", rows), described("y", rows_of(y)), *_described_weights(weights), **_described_cut(cut),
-            shards=held.shards, saved=described_saved(*saved), stream=current_stream(x.get_device()),
+            shards=held.shards, saved=described_saved(*saved) if saves else None, stream=current_stream(x.get_device()),
         )  # fmt: skip
     return (y, *saved)
 
@@ -109,7 +109,7 @@ def _sharded_ffn_backward(  # type: ignore[no-untyped-def]
         common["saved"] = described_saved(*saved)
         if gate is None:
             plan.forward(operands[0], None, *operands[2:], **common)
-        plan.backward(*operands, **_described_cut(cut), **described_results(*out), **common)
+        plan.backward(*operands, **_described_cut(cut), **described_results(out, wants_dx, wants_weights), **common)
     return out
 
 
@@ -130,12 +130,13 @@ def _fake_ffn_backward(  # type: ignore[no-untyped-def]
 
 
 def _backward(ctx: Any, dy: Optional[Tensor], *others: Optional[Tensor]) -> Tuple[Optional[Tensor], ...]:
-    x, *weights = ctx.saved_tensors[:7]
+    x, *weights = ctx.saved_tensors  # read once: a checkpoint gives them once
+    weights, saved = weights[:6], weights[6:]
     wanted = ctx.needs_input_grad[:4]
     if dy is None:
         return (None,) * 8
     made = torch.ops.samebits.sharded_ffn_backward(
-        x, dy, *weights, *(ctx.saved_tensors[7:] or (None, None, None)), ctx.how, wanted[0], any(wanted[1:])
+        x, dy, *weights, *(saved or (None, None, None)), ctx.how, wanted[0], any(wanted[1:])
     )
     return (*(gradient if want else None for gradient, want in zip(made, wanted)), None, None, None, None)
 

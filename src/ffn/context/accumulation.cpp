@@ -38,8 +38,9 @@ bool gathers(GradientReduction plan, GradientReduction asked) {
 
 int slots_of(const AccumulatorOptions& options, const numerics::AxisTree& tree) {
   const std::int64_t tokens = options.tokens < 0 ? options.max_tokens : options.tokens;
-  if (tokens < 0 || tokens > kMostTokens || options.stretches < 1) {
-    refuse(fmt::format("an accumulator of {} tokens in {} stretches", tokens, options.stretches));
+  if (options.tokens < -1 || tokens < 0 || tokens > kMostTokens || options.stretches < 1) {
+    refuse(fmt::format("an accumulator of {} tokens in {} stretches",
+                       options.tokens < -1 ? options.tokens : tokens, options.stretches));
   }
   const std::int64_t most = most_held(tree, tokens);
   const std::int64_t slots = options.stretches == 1 ? most : 2 * (most + 1) * options.stretches;

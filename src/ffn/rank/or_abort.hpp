@@ -19,12 +19,13 @@ class SharedError : public Error {
   using Error::Error;
 };
 
-// For what depends on nothing but what the ranks have compared.
+// For what depends on nothing but what the ranks have compared. What a machine lacks is not shared.
 template <class Body>
 void refuse_together(const Body& body) {
   try {
     body();
   } catch (const Error& error) {
+    if (error.code() != ErrorCode::invalid_argument && error.code() != ErrorCode::refused) throw;
     throw SharedError(error.code(), error.what());
   }
 }

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "ffn/rank/or_abort.hpp"
+#include "samebits/error.hpp"
 
 namespace samebits::ffn {
 
@@ -17,14 +17,14 @@ int context_ranks_per_node(const Layout& layout, int ranks_per_node) {
 
 Ranks make_ranks(const Layout& layout, std::shared_ptr<Transport> transport, int ranks_per_node) {
   if (layout.tp < 1 || layout.cp < 1) {
-    throw SharedError(ErrorCode::invalid_argument,
-                      fmt::format("tp {} and cp {}: degrees count from 1", layout.tp, layout.cp));
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("tp {} and cp {}: degrees count from 1", layout.tp, layout.cp));
   }
   if (!transport) transport = self_transport();
-  if (transport->size() != layout.ranks()) {
-    throw SharedError(ErrorCode::invalid_argument,
-                      fmt::format("layout {} has {} ranks, the transport has {}", name_of(layout),
-                                  layout.ranks(), transport->size()));
+  const std::int64_t wanted = std::int64_t{layout.tp} * layout.cp;
+  if (transport->size() != wanted) {
+    throw Error(ErrorCode::invalid_argument, fmt::format("layout {} has {} ranks, the transport has {}",
+                                                         name_of(layout), wanted, transport->size()));
   }
   Ranks ranks{
       layout.tp, layout.cp, transport->rank() % layout.tp, transport->rank() / layout.tp, transport, {},

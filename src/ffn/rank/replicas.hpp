@@ -17,9 +17,9 @@ enum class CopiedOver {
 };
 
 struct Replica {
-  const char* name;
-  ConstView view;  // no columns: the rank was given none
-  CopiedOver over;
+  const char* name = "-";
+  ConstView view{};
+  CopiedOver over = CopiedOver::nobody;
 };
 
 // Collective: as many replicas on every rank. `tokens`: in words, how the call's tokens are dealt out, which

@@ -236,6 +236,26 @@ TEST(Accumulator, RanksCompareWhatTheyWereGiven) {
   expect_says(message, "17 tokens");
 }
 
+// What every rank refuses leaves the transport in use.
+TEST(Accumulator, AfterARefusalOfAllRanksThePlanServes) {
+  run_local(2, [](int rank, std::shared_ptr<Transport> transport) {
+    PlanOptions options = SmallPlan::make_options(16, "bf16-tree-v1", {24, 48});
+    options.layout = {1, 2, false};
+    options.transport = std::move(transport);
+    Plan plan(options);
+    const auto refused = [&](ErrorCode code, const AccumulatorOptions& of) {
+      message_of(code, [&] { GradientAccumulator sum(plan, of); });
+    };
+    refused(ErrorCode::invalid_argument, {.max_tokens = -1});
+    refused(ErrorCode::invalid_argument, {.max_tokens = 16});  // the tree wants their number
+    refused(ErrorCode::invalid_argument, {.max_tokens = 16, .tokens = -5});
+    refused(ErrorCode::invalid_argument, {.max_tokens = 16, .tokens = 16, .stretches = 0});
+    refused(ErrorCode::disagreement, {.max_tokens = 16, .tokens = 15 + rank});
+    const GradientAccumulator sum(plan, {.max_tokens = 16, .tokens = 16});
+    EXPECT_EQ(sum.tokens(), 0);
+  });
+}
+
 // One f32 matrix a gradient for a single leaf, a stack of nodes and one more for a tree.
 TEST(Accumulator, MemoryIsAStackOfNodes) {
   const std::size_t gradients = 3 * 24 * 48, scratch = std::size_t{32} << 20;

@@ -66,7 +66,15 @@ TEST(Plan, AfterARefusalOfAllRanksTheTransportServes) {
     options.max_tokens = 4;
     options.layout.tp = 3;
     refused(ErrorCode::invalid_argument, "has 3 ranks");
-    options.layout.tp = 2;
+    options.layout = {3, 1431655766, false};  // 2 ranks, to 32 bits
+    refused(ErrorCode::invalid_argument, "has 4294967298 ranks");
+    options.layout = {2, 1, false};
+    options.ranks_per_node = -1;
+    refused(ErrorCode::invalid_argument, "-1 ranks a node");
+    options.ranks_per_node = 0;
+    options.max_rank_tokens = std::int64_t{1} << 61;
+    refused(ErrorCode::invalid_argument, "more bytes than 63 bits count");
+    options.max_rank_tokens = 0;
     EXPECT_EQ(Plan(options).down(), DownCut::rows);
   });
 }
@@ -153,6 +161,69 @@ TEST(Plan, BackwardNeedsTheForwardItBelongsTo) {
   small.plan.forward(small.forward(1));
   expect_says(message_of(ErrorCode::invalid_argument, [&] { small.plan.backward(small.backward(4)); }),
               "last forward had 1");
+}
+
+// As many tokens in all, and others here: what the forward left is not theirs.
+TEST(Plan, BackwardOfOtherShardsThanTheForwardHad) {
+  run_local(2, [](int rank, const std::shared_ptr<Transport>& transport) {
+    PlanOptions options = SmallPlan::make_options(6, "f32-tree-v1", {24, 48});
+    options.layout.cp = 2;
+    options.max_rank_tokens = 6;
+    options.transport = transport;
+    Plan plan(options);
+    SmallPlan data(6);
+    const TokenShards left = TokenShards::of({{{0, 2}}, {{2, 6}}}),
+                      other = TokenShards::of({{{0, 4}}, {{4, 6}}}), one = TokenShards::of({{{0, 6}}, {}});
+    const auto forward = [&](const TokenShards& shards, bool own) {
+      ForwardArgs args = data.forward(shards.count(rank));
+      args.shards = &shards;
+      std::vector<std::uint16_t> room(6 * 48);
+      // Of no tokens a view has no data, as PyTorch's empty tensors.
+      const View view = host_view(shards.count(rank) > 0 ? room.data() : nullptr, shards.count(rank), 48);
+      if (!own) args.saved = {view, view, view};
+      plan.forward(args);
+    };
+    const auto backward = [&](const TokenShards& shards) {
+      BackwardArgs args = data.backward(shards.count(rank));
+      args.shards = &shards;
+      args.d_gate = args.d_up = args.d_down = {};
+      plan.backward(args);
+    };
+    forward(left, true);
+    forward(one, false);  // leaves nothing in the plan, nor does a rank without tokens
+    backward(left);
+    forward(left, true);
+    expect_says(message_of(ErrorCode::invalid_argument, [&] { backward(other); }), "other tokens");
+  });
+}
+
+TEST(Plan, CountsBelowZero) {
+  SmallPlan small(4);
+  ForwardArgs args = small.forward(4);
+  args.tokens = -5;
+  expect_says(message_of(ErrorCode::invalid_argument, [&] { small.plan.forward(args); }), "-5 tokens");
+}
+
+// A tensor rank may hold no rows of I: what is left there has no elements.
+TEST(Plan, ARankWithoutRowsNeedsNoRoom) {
+  run_local(3, [](int, const std::shared_ptr<Transport>& transport) {
+    PlanOptions options = SmallPlan::make_options(4, "f32-tree-v1", {8, 2});
+    options.layout.tp = 3;
+    options.own_saved = false;
+    options.transport = transport;
+    Plan plan(options);
+    const SmallPlan data(4, "f32-tree-v1", {8, 2});
+    const std::int64_t held = plan.shard().intermediate.length();
+    std::vector<std::uint16_t> room(static_cast<std::size_t>(4 * held)), y(4 * 8);
+    ForwardArgs args;
+    args.x = host_view(static_cast<const void*>(data.in.x.data()), 4, 8);
+    args.y = host_view(y.data(), 4, 8);
+    args.weights = plan.slice(data.weight(data.in.gate, false), data.weight(data.in.up, false),
+                              data.weight(data.in.down, true));
+    const View view = host_view(room.data(), 4, held);
+    if (held > 0) args.saved = {view, view, view};
+    plan.forward(args);
+  });
 }
 
 TEST(Plan, TheTransportMustReachTheEnginesMemory) {

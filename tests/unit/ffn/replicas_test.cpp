@@ -25,6 +25,8 @@ struct Given {
   BlockInputs in;
   TokenShards shards = TokenShards::zigzag(kTokens, 2);
   std::int64_t counted = -1;
+  bool wants_y = true, wants_dx = true;
+  bool unread_junk = false;  // weights that the call does not read point nowhere
 };
 using Spoil = std::function<void(int rank, Given&)>;
 
@@ -50,7 +52,7 @@ std::vector<std::string> messages(const Spoil& spoil, const char* layout = "tp2+
       };
       const std::int64_t held = plan.shard().intermediate.length();
       std::vector<std::uint16_t> y(static_cast<std::size_t>(rows * hidden)), dx(y.size()),
-          gradients(static_cast<std::size_t>(held * hidden));
+          d_gate(static_cast<std::size_t>(held * hidden)), d_up(d_gate.size()), d_down(d_gate.size());
       ForwardArgs forward;
       forward.x = operand(given.in.x, rows, hidden);
       forward.y = host_view(y.data(), rows, hidden);
@@ -58,13 +60,23 @@ std::vector<std::string> messages(const Spoil& spoil, const char* layout = "tp2+
                                    operand(given.in.up, kShape.intermediate, hidden),
                                    operand(given.in.down, hidden, kShape.intermediate));
       forward.shards = &given.shards;
+      const ConstView junk = operand({}, 1 << 30, 1 << 30);
+      if (given.unread_junk && plan.down() == DownCut::rows) forward.weights.down = junk;
+      if (!given.wants_y) forward.y = {};
       plan.forward(forward);
       BackwardArgs backward;
       backward.x = forward.x;
       backward.dy = operand(given.in.dy, rows, hidden);
-      backward.weights = forward.weights;
+      backward.weights = plan.slice(operand(given.in.gate, kShape.intermediate, hidden),
+                                    operand(given.in.up, kShape.intermediate, hidden),
+                                    operand(given.in.down, hidden, kShape.intermediate));
+      if (given.unread_junk && plan.down() == DownCut::rows)
+        backward.weights.gate = backward.weights.up = junk;
       backward.shards = &given.shards;
-      backward.dx = host_view(dx.data(), rows, hidden);
+      if (given.wants_dx) backward.dx = host_view(dx.data(), rows, hidden);
+      backward.d_gate = host_view(d_gate.data(), held, hidden);
+      backward.d_up = host_view(d_up.data(), held, hidden);
+      backward.d_down = host_view(d_down.data(), hidden, held);
       backward.counted = given.counted;
       plan.backward(backward);
     };
@@ -107,6 +119,19 @@ TEST(Replicas, AWeightThatDiffersBetweenContextRanks) {
                   "rank 3 has up of tensor rank 1 48 x 24, digest ");
 }
 
+TEST(Replicas, WeightsThatACallDoesNotReadAreNot) {
+  const auto junk = [](int rank, Given& given) { given.unread_junk = rank == 2; };
+  EXPECT_EQ(messages(junk, "tp2+cp2", DownCut::rows), std::vector<std::string>{""});
+}
+
+// Ranks that want different results would wait for each other.
+TEST(Replicas, WhatARankWants) {
+  const auto y = [](int rank, Given& given) { given.wants_y = rank != 1; };
+  expect_all_hear(messages(y), "rank 1 has tokens 0-3 9-12 | 3-9, no y");
+  const auto dx = [](int rank, Given& given) { given.wants_dx = rank != 1; };
+  expect_all_hear(messages(dx), "rank 1 has tokens 0-3 9-12 | 3-9, no dx, gradients of 12 tokens");
+}
+
 // Another tensor rank's shard is none of this one's.
 TEST(Replicas, WhatARankDoesNotHoldIsNotCompared) {
   const auto spoil = [](int rank, Given& given) {
@@ -132,10 +157,12 @@ TEST(Replicas, AnotherOrderOfTheTokens) {
   const auto order = [](int rank, Given& given) {
     if (rank == 2) given.shards = TokenShards::contiguous(kTokens, 2);
   };
-  expect_all_hear(messages(order), "rank 2 has tokens 0-6 | 6-12 (digest ");
-  expect_all_hear(messages(order), ", rank 0 has 0-3 9-12 | 3-9 (digest ");
+  expect_all_hear(messages(order), "rank 2 has tokens 0-6 | 6-12, y (digest ");
+  expect_all_hear(messages(order), ", rank 0 has 0-3 9-12 | 3-9, y (digest ");
+  const auto alike = [](int rank, Given& given) { given.counted = rank == 1 ? kTokens : -1; };
+  EXPECT_EQ(messages(alike), std::vector<std::string>{""});
   const auto counted = [](int rank, Given& given) { given.counted = rank == 1 ? 8 : 9; };
-  expect_all_hear(messages(counted), "rank 1 has tokens 0-3 9-12 | 3-9, 8 count");
+  expect_all_hear(messages(counted), "rank 1 has tokens 0-3 9-12 | 3-9, dx, gradients of 8 tokens");
 }
 
 }  // namespace

@@ -21,10 +21,11 @@ void Plan::Impl::backward(const BackwardArgs& args) {
   check_accumulation(args, call, wants_gradients);
   const bool sums_tokens = wants_gradients || args.accumulate != nullptr;
   check_weights(args.weights, Pass::backward);
-  if (own_saved(args.saved)) require_own(call);
-  const Saved saved = saved_for(call, args.saved);
+  // Shards that differ between ranks are an error of all of them, before they are one of this rank.
   if (options.check_replicas)
     compare_replicas(call, args.x, args.dy, args.weights, Pass::backward, words_of(args, call));
+  if (own_saved(args.saved)) require_own(call);
+  const Saved saved = saved_for(call, args.saved);
   const View dg = ffn::packed(d_gate, call.held, shard.intermediate.length());
   const View du = ffn::packed(d_up, call.held, shard.intermediate.length());
 

@@ -23,7 +23,7 @@ struct Given {
   Given() : random(5), in(random_inputs(random, Values::normal, kShape, kTokens)) {}
   Random random;
   BlockInputs in;
-  TokenShards shards = TokenShards::zigzag(kTokens, 2);
+  TokenShards shards = TokenShards::zigzag(kTokens, 2), backward_shards = shards;
   std::int64_t counted = -1;
   bool wants_y = true, wants_dx = true;
   bool unread_junk = false;  // weights that the call does not read point nowhere
@@ -72,7 +72,7 @@ std::vector<std::string> messages(const Spoil& spoil, const char* layout = "tp2+
                                     operand(given.in.down, hidden, kShape.intermediate));
       if (given.unread_junk && plan.down() == DownCut::rows)
         backward.weights.gate = backward.weights.up = junk;
-      backward.shards = &given.shards;
+      backward.shards = &given.backward_shards;
       if (given.wants_dx) backward.dx = host_view(dx.data(), rows, hidden);
       backward.d_gate = host_view(d_gate.data(), held, hidden);
       backward.d_up = host_view(d_up.data(), held, hidden);
@@ -159,6 +159,10 @@ TEST(Replicas, AnotherOrderOfTheTokens) {
   };
   expect_all_hear(messages(order), "rank 2 has tokens 0-6 | 6-12, y (digest ");
   expect_all_hear(messages(order), ", rank 0 has 0-3 9-12 | 3-9, y (digest ");
+  const auto backward = [](int rank, Given& given) {
+    if (rank == 3) given.backward_shards = TokenShards::contiguous(kTokens, 2);
+  };
+  expect_all_hear(messages(backward), "rank 3 has tokens 0-6 | 6-12, dx, gradients of 12 tokens (digest ");
   const auto alike = [](int rank, Given& given) { given.counted = rank == 1 ? kTokens : -1; };
   EXPECT_EQ(messages(alike), std::vector<std::string>{""});
   const auto counted = [](int rank, Given& given) { given.counted = rank == 1 ? 8 : 9; };

@@ -44,12 +44,10 @@ std::vector<Field> introduce(const PlanOptions& o, bool may_overlap) {
       fmt::format("down {}, weights {}{}", word_of(kDownWords, o.down), word_of(kWeightWords, o.weights),
                   o.backward ? ", with backward" : ""));
   put(fields[7], "reductions",
-      fmt::format("gradients {} in {} bytes, covers {} up to {} bytes, {} ranks a node{}",
+      fmt::format("gradients {} in {} bytes, covers {} up to {} bytes, {} ranks a node{}{}",
                   word_of(kGradientWords, o.gradient_reduction), o.gradient_bytes,
                   word_of(kCoverWords, o.cover_exchange), o.one_shot_bytes, o.ranks_per_node,
-                  o.control          ? ", control"
-                  : o.check_replicas ? ", replicas checked"
-                                     : ""));
+                  o.control ? ", control" : "", o.check_replicas ? ", replicas checked" : ""));
   put(fields[8], "overlap",
       fmt::format("{}, at most {} chunks of {} rows, by {}", word_of(kOverlapWords, o.overlap), o.chunks.most,
                   o.chunks.least_rows, o.chunks.multiple));

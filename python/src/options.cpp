@@ -4,7 +4,6 @@
 
 #include <array>
 #include <charconv>
-#include <initializer_list>
 #include <optional>
 
 #include "samebits/error.hpp"
@@ -15,14 +14,10 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
 
-// Of the command's words, and those that only Python has.
+// The command's words.
 template <class Choice, std::size_t N>
-Choice choose(const char* name, const std::string& word, const std::array<Word<Choice>, N>& words,
-              std::initializer_list<Word<Choice>> others = {}) {
+Choice choose(const char* name, const std::string& word, const std::array<Word<Choice>, N>& words) {
   if (const auto choice = choice_of(words, word)) return *choice;
-  for (const auto& [text, choice] : others) {
-    if (word == text) return choice;
-  }
   std::string legal;
   for (const auto& [text, choice] : words) {
     legal += legal.empty() ? "" : text == words.back().text ? " or " : ", ";
@@ -50,7 +45,7 @@ std::optional<int> index_of(const std::string& device, const std::string& kind) 
 DownCut down_cut(const std::string& word) { return choose("down", word, kDownWords); }
 WeightCut weight_cut(const std::string& word) { return choose("weights", word, kWeightWords); }
 GradientReduction gradient_reduction(const char* name, const std::string& word) {
-  return choose(name, word, kGradientWords, {{"covers", GradientReduction::exchange_covers}});
+  return choose(name, word, kGradientWords);
 }
 CoverExchange cover_exchange(const std::string& word) { return choose("exchange", word, kCoverWords); }
 Overlap overlap_of(const std::string& word) { return choose("overlap", word, kOverlapWords); }

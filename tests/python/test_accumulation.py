@@ -98,7 +98,7 @@ def test_a_sum_keeps_its_plan():
     assert samebits.digest(made["d_gate"]) == GOLDENS["f32-tree-v1"]["d_gate"]
 
 
-@pytest.mark.parametrize("reduction", ["auto", "gather", "covers"])
+@pytest.mark.parametrize("reduction", ["auto", "gather", "exchange"])
 def test_context_ranks(reduction):
     contract, block = "f32-tree-v1,T=block:16", Block()
     golden, transports = GOLDENS[contract], samebits.local_transports(2)

@@ -85,7 +85,7 @@ def test_what_is_wanted(block, wanted, recompute):
 
 def test_saved_only_where_gradients_are_recorded(block, monkeypatch):
     called = []
-    monkeypatch.setattr(samebits.torch.functional.torch.ops.samebits, "ffn_saving", lambda *_: called.append(1))
+    monkeypatch.setattr(samebits.torch.functional.operators, "ffn_saving_operator", lambda *_: called.append(1))
     samebits.torch.ffn(block.x, *block.weights, "sm90-v1")
     with torch.no_grad():
         samebits.torch.ffn(*block.operands(), "sm90-v1")

@@ -5,6 +5,7 @@ from typing import Union
 import torch
 
 from .._core import Contract
+from . import operators
 
 DEFAULT_CONTRACT = "hf-sm90-v1"
 
@@ -34,7 +35,7 @@ def ffn(
     TypeError for another dtype, ValueError for other shapes and devices, Refused for a contract that the device cannot run.
     """
     if recompute or not torch.is_grad_enabled():
-        return torch.ops.samebits.ffn(x, w_gate, w_up, w_down, contract)
+        return operators.ffn_operator(x, w_gate, w_up, w_down, contract)
     if x.requires_grad or w_gate.requires_grad or w_up.requires_grad or w_down.requires_grad:
-        return torch.ops.samebits.ffn_saving(x, w_gate, w_up, w_down, contract)[0]
-    return torch.ops.samebits.ffn(x, w_gate, w_up, w_down, contract)
+        return operators.ffn_saving_operator(x, w_gate, w_up, w_down, contract)[0]
+    return operators.ffn_operator(x, w_gate, w_up, w_down, contract)

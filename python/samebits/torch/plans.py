@@ -51,7 +51,7 @@ def current_stream(device: int) -> int:
 
 
 def is_capturing(device: int) -> bool:
-    return device >= 0 and torch.cuda.is_current_stream_capturing()
+    return device >= 0 and torch._C._cuda_isCurrentStreamCapturing()
 
 
 def plan_for(contract: str, hidden: int, intermediate: int, device: int, stream: int, backward: bool, tokens: int) -> _Kept:

@@ -177,7 +177,7 @@ TEST_F(CudaFailures, TooLittleMemory) {
   expect_says(message, "bytes");
   expect_says(message, "device");
   expect_says(message, "free");
-  EXPECT_EQ(free_device_memory(), before) << "what the plan had taken before it failed was kept";
+  EXPECT_GE(free_device_memory(), before) << "what the plan had taken before it failed was kept";
   Block(small_inputs()).expect_works("after a plan that did not fit");
   EXPECT_EQ(message_of(ErrorCode::out_of_memory,
                        [&] { static_cast<void>(cuda_engine()->allocate(std::size_t{1} << 50)); })

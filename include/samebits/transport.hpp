@@ -15,6 +15,15 @@
 
 namespace samebits {
 
+// Memory that each rank of a group has opened to the others: they write where it lies. What a rank has
+// written, or enqueued to write, before it takes part in an all_gather is there for those that have taken
+// part too.
+class SAMEBITS_API Window {
+ public:
+  virtual ~Window() = default;
+  virtual void* of(int rank) const = 0;  // where this rank reaches what `rank` has opened
+};
+
 // Every operation is collective over the group: all its ranks call the same operations in the same order.
 // On return an operation is done (host memory) or enqueued (device memory). Failures throw Error(lost_rank).
 class SAMEBITS_API Transport {
@@ -39,6 +48,13 @@ class SAMEBITS_API Transport {
   // sender.
   virtual void all_to_all(const void* send, std::span<const std::size_t> send_bytes, void* receive,
                           std::span<const std::size_t> receive_bytes, MemorySpace space, Queue queue) = 0;
+
+  // Opens `bytes` of `memory` to the other ranks; as many as each says. The window shares the memory, so that
+  // it is there for as long as others may write. Null on all ranks where one cannot reach another's.
+  virtual std::shared_ptr<Window> open_window(const std::shared_ptr<void>& /*memory*/, std::size_t /*bytes*/,
+                                              MemorySpace /*space*/) {
+    return nullptr;
+  }
 
   // The group of `ranks` (of this group, ascending); every rank of it calls, ranks outside do not.
   virtual std::shared_ptr<Transport> subgroup(std::span<const int> ranks) = 0;
@@ -119,6 +135,11 @@ struct NcclOptions {
   double timeout_seconds = 60;
   std::string library;  // path or name; empty: libnccl.so.2 or librccl.so.1
   MemorySpace space = MemorySpace::cuda;
+
+  // Where the ranks of a group, 8 at most, are CUDA devices of one machine that reach each other's memory,
+  // what they exchange goes through mailboxes there: 24 MiB of each device a group, one kernel an exchange.
+  // NCCL then only brings them together. Off on one rank: off on all.
+  bool mailboxes = true;
 
   // The rank's, by its number in that space. The transport makes it current where that matters and leaves the
   // callers' threads as they are. None: the device that is current on the thread that makes the transport.

@@ -27,6 +27,7 @@ class ForwardingTransport : public Transport {
                   std::span<const std::size_t> receive_bytes, MemorySpace space, Queue queue) override {
     inner_->all_to_all(send, send_bytes, receive, receive_bytes, space, queue);
   }
+  // open_window is not forwarded: what is written through a window passes nobody who forwards.
   void abort(const std::string& reason) noexcept override { inner_->abort(reason); }
 
  protected:

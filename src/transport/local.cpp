@@ -138,6 +138,16 @@ class Meeting {
   Group& group_;
 };
 
+// Ranks of one process reach each other's memory as it is.
+class LocalWindow final : public Window {
+ public:
+  explicit LocalWindow(std::vector<std::shared_ptr<void>> memory) : memory_(std::move(memory)) {}
+  void* of(int rank) const override { return memory_[static_cast<std::size_t>(rank)].get(); }
+
+ private:
+  std::vector<std::shared_ptr<void>> memory_;
+};
+
 // Device memory: what a rank posts has been written, and it leaves when its copies are done. So ranks of one
 // device need no knowledge of each other's streams.
 class LocalTransport final : public Transport {
@@ -196,6 +206,19 @@ class LocalTransport final : public Transport {
       if (total(receive_bytes) > 0) transport::wait_for(receive, space, queue);
     }
     require_agreement(other);
+  }
+
+  std::shared_ptr<Window> open_window(const std::shared_ptr<void>& memory, std::size_t,
+                                      MemorySpace space) override {
+    std::vector<std::shared_ptr<void>> all;
+    all.reserve(group_->ranks.size());
+    const Meeting meeting(*world_, *group_, rank_, {reinterpret_cast<const unsigned char*>(&memory), {}});
+    for (const Post& post : group_->posts)
+      all.push_back(*reinterpret_cast<const std::shared_ptr<void>*>(post.send));
+    // All find the same, whichever device is their own.
+    for (const std::shared_ptr<void>& other : all)
+      if (!transport::lie_together(all.front().get(), other.get(), space)) return nullptr;
+    return std::make_shared<LocalWindow>(std::move(all));
   }
 
   std::shared_ptr<Transport> subgroup(std::span<const int> ranks) override {

@@ -17,6 +17,9 @@ inline bool can_reach(MemorySpace space) { return space == MemorySpace::host || 
 // Copies on the queue; both addresses lie in `space`, and do not overlap. Host memory is done on return.
 void copy(void* to, const void* from, std::size_t bytes, MemorySpace space, Queue queue);
 
+// Whether kernels that run where one of them lies reach the other.
+bool lie_together(const void* a, const void* b, MemorySpace space);
+
 // Waits until the queue's work is done: what it wrote can be read by anybody, and what it read overwritten.
 // `address` is one of those that the work touches; it says which device the null queue belongs to.
 void wait_for(const void* address, MemorySpace space, Queue queue);

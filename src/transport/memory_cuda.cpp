@@ -57,6 +57,10 @@ class CudaLink final : public HostLink {
 
 MemorySpace device_space() { return kMemorySpace; }
 
+bool lie_together(const void* a, const void* b, MemorySpace space) {
+  return space == MemorySpace::host || device_of(a) == device_of(b);
+}
+
 void copy(void* to, const void* from, std::size_t bytes, MemorySpace space, Queue queue) {
   if (space == MemorySpace::host) {
     std::memcpy(to, from, bytes);

@@ -33,6 +33,10 @@ class NcclTransport final : public Transport {
     check_space(space);
     const std::size_t most = *std::max_element(bytes.begin(), bytes.end()), all = total(bytes);
     if (all == 0) return world_->check();
+    if (Mailbox* const box = group_.mailbox.get(); box != nullptr) {
+      return world_->call(group_, queue, "all-gather",
+                          [&](Comm*) { return box->all_gather(send, receive, bytes, queue); });
+    }
     const Library& nccl = world_->library();
     if (all == most * bytes.size()) {
       return world_->call(group_, queue, "all-gather", [&](Comm* comm) {
@@ -66,6 +70,11 @@ class NcclTransport final : public Transport {
                                                            rank(), send_bytes[me()], receive_bytes[me()]));
     }
     if (total(send_bytes) + total(receive_bytes) == 0) return world_->check();
+    if (Mailbox* const box = group_.mailbox.get(); box != nullptr) {
+      return world_->call(group_, queue, "all-to-all", [&](Comm*) {
+        return box->all_to_all(send, send_bytes, receive, receive_bytes, queue);
+      });
+    }
     copy_own(to + total(receive_bytes.first(me())), from + total(send_bytes.first(me())), send_bytes[me()],
              queue);
     std::size_t sent = 0;
@@ -76,6 +85,14 @@ class NcclTransport final : public Transport {
       if (result == kSuccess) result = receive_from(comm, r, to + before, receive_bytes[r], queue);
       return std::pair(result, receive_bytes[r]);
     });
+  }
+
+  std::shared_ptr<Window> open_window(const std::shared_ptr<void>& memory, std::size_t,
+                                      MemorySpace space) override {
+    if (!group_.mailbox || !reaches(space)) return nullptr;
+    return group_.mailbox->open_window(
+        [&](const void* mine, void* all, std::size_t bytes) { world_->gather(group_, mine, all, bytes); },
+        memory);
   }
 
   std::shared_ptr<Transport> subgroup(std::span<const int> ranks) override {

@@ -62,6 +62,21 @@ std::vector<Identity> introduce(const JoinRequest& request, Comm* comm) {
   return identities;
 }
 
+std::unique_ptr<Mailbox> open_mailbox(const JoinRequest& request, const Joined& joined) {
+  const auto gather = [&](const void* mine, void* all, std::size_t bytes) {
+    const auto size = static_cast<std::size_t>(request.size);
+    Scratch scratch(bytes * (1 + size), request.device, request.space);
+    scratch.write(0, mine, bytes);
+    expect(*request.library,
+           request.library->all_gather(scratch.data(), scratch.data() + bytes, bytes, kUint8, joined.comm,
+                                       nullptr),
+           joined.comm, "opening mailboxes");
+    scratch.read(bytes, all, bytes * size);
+  };
+  return Mailbox::open(gather, joined.identities, request.rank, request.device, request.space,
+                       request.mailbox);
+}
+
 void work(const std::shared_ptr<Attempt>& attempt) {
   const Library& library = *attempt->request.library;
   Joined joined;
@@ -75,6 +90,7 @@ void work(const std::shared_ptr<Attempt>& attempt) {
            library.comm_init_rank_config(&joined.comm, request.size, request.id, request.rank, &config),
            nullptr, "joining an NCCL group");
     joined.identities = introduce(request, joined.comm);
+    joined.mailbox = open_mailbox(request, joined);
   } catch (const Error& error) {
     problem = error.what();
     code = error.code();

@@ -7,6 +7,7 @@
 
 #include "samebits/memory.hpp"
 #include "transport/nccl_library.hpp"
+#include "transport/nccl_mailbox.hpp"
 #include "transport/nccl_peers.hpp"
 
 namespace samebits::transport::nccl {
@@ -14,6 +15,7 @@ namespace samebits::transport::nccl {
 struct Joined {
   Comm* comm = nullptr;
   std::vector<Identity> identities;  // a rank each
+  std::unique_ptr<Mailbox> mailbox;  // null where the group has none
 };
 
 struct JoinRequest {
@@ -21,6 +23,7 @@ struct JoinRequest {
   UniqueId id{};
   int rank = 0, size = 1, device = 0;
   MemorySpace space = MemorySpace::cuda;
+  bool mailbox = true;
 };
 
 // Collective over the group. On return all connections stand, so that later calls do not wait for another

@@ -32,6 +32,7 @@ MemorySpace reachable(MemorySpace space) {
 World::World(const NcclOptions& options)
     : bootstrap_(options.bootstrap),
       space_(reachable(options.space)),
+      mailboxes_(options.mailboxes),
       timeout_seconds_(options.timeout_seconds),
       timeout_(std::chrono::duration_cast<Clock::duration>(
           std::chrono::duration<double>(options.timeout_seconds))),
@@ -68,7 +69,10 @@ World::~World() {
 // Waits, watched, until what was enqueued has left; the communicator goes in any case.
 void World::take_leave(Communicator& group) noexcept {
   try {
-    call(group, {}, "leaving", [&](Comm* comm) { return library_->comm_finalize(comm); });
+    call(group, {}, "leaving", [&](Comm* comm) {
+      const Result drained = group.mailbox ? group.mailbox->drain() : kSuccess;
+      return drained == kSuccess ? library_->comm_finalize(comm) : drained;
+    });
   } catch (const std::exception&) {  // it has failed, and was aborted
   }
   Comm* comm = nullptr;
@@ -82,13 +86,14 @@ void World::take_leave(Communicator& group) noexcept {
 std::unique_ptr<Communicator> World::make_group(const Members& members, const UniqueId& id,
                                                 std::vector<Identity>& identities) {
   auto group = std::make_unique<Communicator>(members, device_, space_);
-  const JoinRequest request{library_, id,    members.rank, static_cast<int>(members.of_world.size()),
-                            device_,  space_};
+  const JoinRequest request{library_, id,     members.rank, static_cast<int>(members.of_world.size()),
+                            device_,  space_, mailboxes_};
   Joined joined = join(request, timeout_seconds_, [this] {
     check();
     hear();
   });
   group->comm = joined.comm;
+  group->mailbox = std::move(joined.mailbox);
   identities = std::move(joined.identities);
   return group;
 }
@@ -138,6 +143,17 @@ UniqueId World::share_id(Communicator& parent, const Members& part) {
   scratch.read(0, &id, sizeof id);  // after what was enqueued
   check();                          // an abort lets the wait end too
   return id;
+}
+
+void World::gather(Communicator& group, const void* mine, void* all, std::size_t bytes) {
+  const std::size_t ranks = group.members.of_world.size();
+  Scratch scratch(bytes * (1 + ranks), device_, space_);
+  scratch.write(0, mine, bytes);
+  call(group, {}, "gathering", [&](Comm* comm) {
+    return library_->all_gather(scratch.data(), scratch.data() + bytes, bytes, kUint8, comm, nullptr);
+  });
+  scratch.read(bytes, all, bytes * ranks);  // after what was enqueued
+  check();                                  // an abort lets the wait end too
 }
 
 Comm* World::begin(Communicator& group, Queue queue) {
@@ -197,6 +213,9 @@ void World::fail(const std::string& reason) noexcept {
       lock.unlock();
       bootstrap_->abort(reason);
       lock.lock();
+    }
+    for (const std::unique_ptr<Communicator>& group : groups_) {
+      if (group->mailbox) group->mailbox->abandon();
     }
     // A thread inside NCCL mostly comes back at once; one that waits there for another rank comes back when
     // its communicator is aborted.

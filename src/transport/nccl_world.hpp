@@ -16,6 +16,7 @@
 #include "transport/group.hpp"
 #include "transport/nccl_device.hpp"
 #include "transport/nccl_library.hpp"
+#include "transport/nccl_mailbox.hpp"
 #include "transport/nccl_meet.hpp"
 #include "transport/nccl_peers.hpp"
 
@@ -23,13 +24,15 @@ namespace samebits::transport::nccl {
 
 using Clock = std::chrono::steady_clock;
 
-// This rank's end of a group. The world's lock guards all but `members`.
+// This rank's end of a group. The world's lock guards all but `members` and what
+// `mailbox` points to.
 struct Communicator {
   Communicator(Members group, int device, MemorySpace space)
       : members(std::move(group)), probe(device, space) {}
 
   const Members members;
-  Comm* comm = nullptr;  // null when it is aborted or at its end
+  Comm* comm = nullptr;              // null when it is aborted or at its end
+  std::unique_ptr<Mailbox> mailbox;  // null: all goes through NCCL
   Probe probe;
   bool calling = false;  // a thread is inside NCCL with it
   unsigned long long calls = 0;
@@ -62,6 +65,9 @@ class World {
     end(group, queue, what, body(comm));
   }
 
+  // As many bytes of every rank of the group, from host memory to host memory. Collective, and waited for.
+  void gather(Communicator& group, const void* mine, void* all, std::size_t bytes);
+
   void check();  // throws what a call would
   void abort(const std::string& reason) noexcept;
 
@@ -86,6 +92,7 @@ class World {
   std::shared_ptr<const Library> library_;
   std::shared_ptr<Transport> bootstrap_, bootstrap_alone_;  // null without one
   MemorySpace space_;
+  bool mailboxes_;
   double timeout_seconds_;
   Clock::duration timeout_;
   int device_;

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <numeric>
+#include <thread>
+#include <vector>
 
 #include "samebits/error.hpp"
 #include "support/callback_world.hpp"
@@ -133,6 +136,82 @@ TEST(LocalTransport, AnAbortNamesItsReason) {
     EXPECT_EQ(error.code(), ErrorCode::lost_rank);
     EXPECT_STREQ(error.what(), "the disk is full");
   }
+}
+
+// Each rank writes its number into its place of every memory, its own too, and after an exchange all are
+// there.
+void check_window(Transport& transport, int base) {
+  const auto ranks = static_cast<std::size_t>(transport.size()),
+             me = static_cast<std::size_t>(transport.rank());
+  const auto memory = std::make_shared<std::vector<int>>(ranks, -1);
+  const std::shared_ptr<void> opened(memory, memory->data());
+  const auto window = transport.open_window(opened, ranks * sizeof(int), MemorySpace::host);
+  ASSERT_NE(window, nullptr);
+  EXPECT_EQ(window->of(transport.rank()), memory->data());
+  for (int to = 0; to < transport.size(); ++to)
+    static_cast<int*>(window->of(to))[me] = base + transport.rank() * 10 + to;
+  const std::vector<std::size_t> nothing(ranks, 0);
+  transport.all_gather(nullptr, nullptr, nothing, MemorySpace::host, {});
+  for (int from = 0; from < transport.size(); ++from)
+    EXPECT_EQ((*memory)[static_cast<std::size_t>(from)], base + from * 10 + transport.rank());
+}
+
+TEST(LocalTransport, RanksWriteIntoEachOthersWindows) {
+  for (const int ranks : {1, 2, 5}) {
+    run_local(ranks, [](int, const std::shared_ptr<Transport>& transport) {
+      for (int repeat = 0; repeat < 20; ++repeat) check_window(*transport, repeat * 1000);
+    });
+  }
+}
+
+TEST(LocalTransport, SubgroupsHaveWindowsOfTheirOwn) {
+  run_local(6, [](int rank, const std::shared_ptr<Transport>& transport) {
+    const std::vector<int> mine = rank % 2 == 0 ? std::vector<int>{0, 2, 4} : std::vector<int>{1, 3, 5};
+    const auto group = transport->subgroup(mine);
+    for (int repeat = 0; repeat < 10; ++repeat) check_window(*group, rank % 2 * 100000 + repeat * 1000);
+    check_window(*transport, 7);
+  });
+}
+
+// It goes when the last window does, so that whoever holds one may write.
+TEST(LocalTransport, WhatAWindowOpensOutlivesItsRank) {
+  const auto transports = local_transports(2);
+  std::weak_ptr<int> memory;
+  std::shared_ptr<Window> others;
+  std::thread first([&] {
+    const auto mine = std::make_shared<int>(1);
+    memory = mine;
+    transports[0]->open_window(mine, sizeof(int), MemorySpace::host);
+  });
+  others = transports[1]->open_window(std::make_shared<int>(2), sizeof(int), MemorySpace::host);
+  first.join();
+  ASSERT_FALSE(memory.expired());
+  EXPECT_EQ(*static_cast<int*>(others->of(0)), 1);
+  *static_cast<int*>(others->of(0)) = 3;
+  EXPECT_EQ(*memory.lock(), 3);
+  others = nullptr;
+  EXPECT_TRUE(memory.expired());
+}
+
+TEST(LocalTransport, ARankThatIsLostOpensNoWindow) {
+  EXPECT_THROW(run_local(3,
+                         [](int rank, const std::shared_ptr<Transport>& transport) {
+                           if (rank == 1) throw Error(ErrorCode::bad_file, "rank one has no file");
+                           transport->open_window(std::make_shared<int>(), sizeof(int), MemorySpace::host);
+                           ADD_FAILURE() << "a window without rank 1";
+                         }),
+               Error);
+}
+
+// What forwards sees all that is exchanged: nothing passes it through a window.
+TEST(ForwardingTransports, OpenNoWindows) {
+  run_local(2, [](int, const std::shared_ptr<Transport>& transport) {
+    const auto counting = counting_transport(transport, std::make_shared<Moved>());
+    EXPECT_EQ(counting->open_window(std::make_shared<int>(), sizeof(int), MemorySpace::host), nullptr);
+    const std::vector<int> all = {0, 1};
+    EXPECT_EQ(counting->subgroup(all)->open_window(std::make_shared<int>(), sizeof(int), MemorySpace::host),
+              nullptr);
+  });
 }
 
 TEST(CallbackTransport, ChecksWhatItIsGiven) {

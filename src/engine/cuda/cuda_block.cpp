@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/cuda/elementwise.hpp"
+#include "engine/cuda/finish.hpp"
 #include "engine/cuda/plain.hpp"
 #include "gpu/device_scope.hpp"
 #include "numerics/contract_text.hpp"
@@ -76,8 +77,24 @@ void CudaBlock::contract(const Operand& left, const Operand& right, std::int64_t
 }
 
 Target CudaBlock::target_of(const CoverView& cover) const {
-  return {cover.data, problem_.contract.node == Precision::f32, cover.row_stride, 1, cover.node_stride};
+  Target target{cover.data, problem_.contract.node == Precision::f32, cover.row_stride, 1, cover.node_stride};
+  if (cover.slices.empty()) return target;
+  // Shifts are counted from where row 0 of the first slice lies, in elements.
+  target.data = cover.slices.front().data;
+  const auto size = static_cast<std::int64_t>(size_of(node_dtype(problem_.contract)));
+  std::int64_t first = 0;
+  for (const CoverSlice& slice : cover.slices) {
+    const auto apart =
+        reinterpret_cast<std::intptr_t>(slice.data) - reinterpret_cast<std::intptr_t>(target.data);
+    target.first[target.slices] = static_cast<int>(first);
+    target.shift[target.slices] = apart / size - first * cover.row_stride;
+    ++target.slices;
+    first = slice.end;
+  }
+  return target;
 }
+
+bool CudaBlock::takes_slices() const { return matrix_ && matrix_leaf::kTakesSlices; }
 Target CudaBlock::target_of(const Sink& sink) const {
   return sink.finishes() ? target_of_view(sink.out) : target_of(sink.cover);
 }

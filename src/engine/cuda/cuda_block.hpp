@@ -25,6 +25,7 @@ class CudaBlock final : public Block {
   void finish(const Finish& stage, Queue queue) override;
   void gate_up_down(const GateUp& first, const Down& second, Queue queue) override;
   void d_act_hidden(const DAct& first, const DHidden& second, Queue queue) override;
+  bool takes_slices() const override;
   std::size_t workspace_bytes() const override;
 
  private:

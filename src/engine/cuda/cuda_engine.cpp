@@ -9,6 +9,7 @@
 #include "engine/cuda/device_kind.hpp"
 #include "engine/cuda/elementwise.hpp"
 #include "engine/cuda/find_devices.hpp"
+#include "engine/cuda/finish.hpp"
 #include "engine/engine.hpp"
 #include "gpu/check.hpp"
 #include "gpu/device_buffer.hpp"

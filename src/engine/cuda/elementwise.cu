@@ -3,9 +3,7 @@
 #include "engine/cuda/elementwise.hpp"
 #include "gpu/check.hpp"
 #include "numerics/bf16.hpp"
-#include "numerics/leaf.hpp"
 #include "numerics/swiglu.hpp"
-#include "numerics/tree.hpp"
 #include "samebits/error.hpp"
 
 namespace samebits::engine::SAMEBITS_GPU {
@@ -64,69 +62,6 @@ __global__ void gradient_kernel(Swiglu kind, const float* sigma, Plane<const Bf1
   });
 }
 
-// Most covers have a handful of nodes.
-constexpr int kMostPending = 24;
-struct FinishList {
-  int count = 0;
-  FinishNode node[kMostFinishNodes];
-};
-
-__device__ float load_node(const FinishNode& node, Precision precision, bool f32, std::int64_t row,
-                           std::int64_t col) {
-  const std::int64_t at = row * node.row_stride + col;
-  if (node.accumulators) return numerics::node(precision, static_cast<const float*>(node.data)[at]);
-  return f32 ? static_cast<const float*>(node.data)[at]
-             : numerics::widen(static_cast<const Bf16*>(node.data)[at]);
-}
-
-__device__ float root_of(const FinishList& list, Precision precision, bool f32, std::int64_t row,
-                         std::int64_t col) {
-  float stack[kMostPending];
-  int height = 0;
-  float top = 0.0f;
-  for (int i = 0; i < list.count; ++i) {
-    if (i > 0) stack[height++] = top;
-    top = load_node(list.node[i], precision, f32, row, col);
-    for (int m = 0; m < list.node[i].merges; ++m) top = numerics::node(precision, stack[--height] + top);
-  }
-  return top;
-}
-
-template <bool kLanes>
-__global__ void finish_kernel(const __grid_constant__ FinishList gate, const __grid_constant__ FinishList up,
-                              Precision node, Precision lanes, bool f32_nodes, bool f32_out, void* out,
-                              std::int64_t row_stride, std::int64_t col_stride, std::int64_t rows,
-                              std::int64_t cols) {
-  for_each_element(rows, cols, [&](std::int64_t row, std::int64_t col) {
-    const std::int64_t at = row * row_stride + col * col_stride;
-    const float root = root_of(gate, node, f32_nodes, row, col);
-    if (f32_out) {
-      static_cast<float*>(out)[at] = numerics::canonical_f32(root);
-    } else if constexpr (kLanes) {
-      static_cast<Bf16*>(out)[at] = numerics::add_lanes(lanes, root, root_of(up, node, f32_nodes, row, col));
-    } else {
-      static_cast<Bf16*>(out)[at] = numerics::round_bf16(root);
-    }
-  });
-}
-
-FinishList list_of(std::span<const FinishNode> nodes) {
-  FinishList list;
-  if (nodes.size() > kMostFinishNodes) {
-    throw Error(ErrorCode::refused, "more cover nodes than an engine of GPUs finishes at once");
-  }
-  list.count = static_cast<int>(nodes.size());
-  int height = 0, highest = 0;
-  for (int i = 0; i < list.count; ++i) {
-    list.node[i] = nodes[static_cast<std::size_t>(i)];
-    height += 1 - list.node[i].merges;
-    highest = std::max(highest, height + list.node[i].merges);
-  }
-  if (highest > kMostPending)
-    throw Error(ErrorCode::refused, "a tree deeper than an engine of GPUs finishes");
-  return list;
-}
-
 template <class Word>
 __global__ void copy_kernel(Plane<Word> to, Plane<const Word> from, std::int64_t rows, std::int64_t cols) {
   for_each_element(rows, cols,
@@ -164,23 +99,6 @@ void activate_gradient(const Contract& contract, const float* sigma, const Const
                                                                         plane(gate), plane(up), plane(d_gate),
                                                                         plane(d_up), d_up.rows, d_up.cols);
   check_launch("gradient of the activation");
-}
-
-void finish(const Contract& contract, const Finish& stage, bool f32_nodes, cudaStream_t stream) {
-  const View& out = stage.out;
-  if (out.empty()) return;
-  const bool f32 = f32_nodes || contract.node == Precision::f32;
-  const auto launch = [&](auto kernel) {
-    kernel<<<blocks_for(out.elements()), kThreads, 0, stream>>>(
-        list_of(stage.nodes), list_of(stage.up), contract.node, contract.lanes, f32, out.dtype == DType::f32,
-        out.data, out.row_stride, out.col_stride, out.rows, out.cols);
-  };
-  if (stage.up.empty()) {
-    launch(finish_kernel<false>);
-  } else {
-    launch(finish_kernel<true>);
-  }
-  check_launch("finish");
 }
 
 void fill_zero(const View& out, cudaStream_t stream) {

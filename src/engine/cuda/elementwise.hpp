@@ -1,5 +1,4 @@
-// The passes between contractions where nothing has fused them: the activation, its gradient, finishing trees
-// from covers, and copies.
+// The passes between contractions where nothing has fused them: the activation, its gradient, and copies.
 #pragma once
 
 #include "engine/cuda/runtime.hpp"
@@ -15,12 +14,6 @@ void activate(const Contract& contract, const float* sigma, const ConstView& gat
 void activate_gradient(const Contract& contract, const float* sigma, const ConstView& d_act,
                        const ConstView& gate, const ConstView& up, const View& d_gate, const View& d_up,
                        cudaStream_t stream);
-
-// Nodes of a finish travel in a kernel's parameters.
-inline constexpr int kMostFinishNodes = 512;
-
-// `f32_nodes`: nodes are stored as f32 whatever the contract's node type.
-void finish(const Contract& contract, const Finish& stage, bool f32_nodes, cudaStream_t stream);
 
 // The sum over an empty axis.
 void fill_zero(const View& out, cudaStream_t stream);

@@ -9,7 +9,7 @@
 namespace samebits::engine::cuda {
 
 struct LaunchShape {
-  int blocks = 0;
+  int blocks = 0;  // of a row of them
   int threads = 0;
   int shared_bytes = 0;
   int cluster = 1;
@@ -17,6 +17,7 @@ struct LaunchShape {
   bool early = false;
   // All blocks are resident at once, or the launch waits.
   bool together = false;
+  int rows = 1;  // of blocks
 };
 
 // What a kernel needs once on every device before its first launch.
@@ -48,7 +49,7 @@ template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_t stream, const char* name,
             const Arguments&... arguments) {
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(shape.blocks));
+  config.gridDim = dim3(static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.rows));
   config.blockDim = dim3(static_cast<unsigned>(shape.threads));
   config.dynamicSmemBytes = static_cast<std::size_t>(shape.shared_bytes);
   config.stream = stream;

@@ -4,6 +4,8 @@
 #include <cstdint>
 
 #include "engine/cuda/namespace.hpp"
+#include "engine/engine.hpp"
+#include "numerics/hd.hpp"
 #include "samebits/view.hpp"
 
 namespace samebits::engine::SAMEBITS_GPU {
@@ -16,14 +18,27 @@ struct Operand {
   std::int64_t k_stride = 1;
 };
 
-// Where nodes go: node n of element (r, c) at data[r * row_stride + c * col_stride + n * node_stride]. A
-// finished tensor is its one node.
+// Where nodes go: node n of element (r, c) at data[start_of_row(r) + c * col_stride + n * node_stride]. A
+// finished tensor is its one node. Rows may lie in slices: those from first[s] on are shift[s] elements off.
 struct Target {
   void* data = nullptr;
   bool f32 = false;
   std::int64_t row_stride = 0;
   std::int64_t col_stride = 1;
   std::int64_t node_stride = 0;
+  int slices = 0;
+  int first[kMostSlices] = {};
+  std::int64_t shift[kMostSlices] = {};
+
+  SAMEBITS_HD std::int64_t start_of_row(std::int64_t row) const {
+    std::int64_t start = row * row_stride;
+    if (slices > 1) {
+      std::int64_t off = 0;
+      for (int s = 1; s < slices; ++s) off = row >= first[s] ? shift[s] : off;
+      start += off;
+    }
+    return start;
+  }
 };
 
 // A matrix whose rows are the outer index, or whose columns are.

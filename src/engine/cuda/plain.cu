@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(kThreads)
       for_each_result(args, row0, col0, [&](int v, std::int64_t row, std::int64_t col) {
         store_node(
             args.target,
-            row * args.target.row_stride + col * args.target.col_stride + node * args.target.node_stride,
+            args.target.start_of_row(row) + col * args.target.col_stride + node * args.target.node_stride,
             acc[v]);
       });
       ++node;

@@ -18,7 +18,12 @@ struct LaunchShape {
   int blocks = 0;
   int threads = 0;
   int shared_bytes = 0;  // at most 64 KB, which every kernel may have
+  bool early = false;    // means nothing here
+  int rows = 1;          // of blocks
 };
+
+__device__ inline void wait_for_kernels_before() {}
+__device__ inline void let_next_kernel_begin() {}
 
 template <class... Parameters>
 void allow_shared_memory(void (*)(Parameters...), int bytes) {
@@ -30,8 +35,9 @@ void allow_shared_memory(void (*)(Parameters...), int bytes) {
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_t stream, const char* name,
             const Arguments&... arguments) {
-  kernel<<<static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.threads),
-           static_cast<unsigned>(shape.shared_bytes), stream>>>(arguments...);
+  kernel<<<dim3(static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.rows)),
+           static_cast<unsigned>(shape.threads), static_cast<unsigned>(shape.shared_bytes), stream>>>(
+      arguments...);
   check_launch(name);
 }
 

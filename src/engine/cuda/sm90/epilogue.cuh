@@ -13,10 +13,15 @@
 
 namespace samebits::engine::cuda {
 
-// Whether two neighbours of an f32 result lie in eight aligned bytes.
-inline bool stores_pairs(const Target& target) {
-  return reinterpret_cast<std::uintptr_t>(target.data) % 8 == 0 && target.row_stride % 2 == 0 &&
-         target.node_stride % 2 == 0;
+// How many neighbours of an f32 result are stored at once: aligned words of 16 bytes, of 8, or of 4.
+inline int neighbours_at_once(const Target& target) {
+  auto strides = static_cast<std::uint64_t>(target.row_stride | target.node_stride);
+  for (int s = 1; s < target.slices; ++s) strides |= static_cast<std::uint64_t>(target.shift[s]);
+  for (const int count : {4, 2}) {
+    if (reinterpret_cast<std::uintptr_t>(target.data) % (4 * count) == 0 && strides % count == 0)
+      return count;
+  }
+  return 1;
 }
 
 // Nodes as they are.
@@ -24,7 +29,7 @@ struct StoreEpilogue {
   static constexpr int kParts = 1, kResults = 1;
   static constexpr bool kSigma = false, kLoads = false, kCarries = false;
   Target target;
-  bool pairs = false;  // f32: two neighbours lie in eight aligned bytes
+  int at_once = 1;  // f32: neighbours that a thread may store as one word
 
   // A chunk is two boxes.
   static constexpr int kChunkBoxes = 2;
@@ -70,14 +75,46 @@ struct StoreEpilogue {
 
   template <int kRegisters>
   __device__ void store(const float (&acc)[kRegisters], const TilePlace& place, int node) const {
-    if (target.f32) return store_f32(acc, place, node);
+    const bool runs = at_once == 4 && place.cols % 4 == 0;
+    if (target.f32 && !runs) return store_f32(acc, place, node);
     const Copied copied(acc);
+    if (target.f32) return store_runs(copied, place, node);
     for_each_place(kRegisters, place, [&](int i, std::int64_t row, std::int64_t col) {
-      store_node(target, row * target.row_stride + node * target.node_stride + col, copied.value[i]);
+      store_node(target, target.start_of_row(row) + node * target.node_stride + col, copied.value[i]);
     });
   }
 
  private:
+  // Four lanes that hold two neighbours each, of two runs of eight columns, exchange halves: then each has
+  // four of one run, and together they store 64 bytes in one go, which matters where the memory is another
+  // GPU's.
+  template <int kRegisters>
+  __device__ void store_runs(const Copied<kRegisters>& copied, const TilePlace& place, int node) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32 % 4;
+    const bool odd = lane % 2 != 0;
+    const std::int64_t column = place.col + (odd ? 8 : 0) + lane % 4 / 2 * 4;
+#pragma unroll 1
+    for (int half = 0; half < 2; ++half) {
+      const std::int64_t row = place.row + warp * 16 + lane / 4 + half * 8;
+      // Columns from here on, of a row that there is.
+      const int left = row < place.rows ? static_cast<int>(place.cols - column) : 0;
+      float* const to =
+          static_cast<float*>(target.data) + target.start_of_row(row) + node * target.node_stride + column;
+#pragma unroll 2
+      for (int i = 0; i < kRegisters; i += 8) {
+        const int first = i + half * 2, second = first + 4;  // of the two runs
+        const float low = __shfl_xor_sync(~0U, odd ? copied.value[first] : copied.value[second], 1),
+                    high = __shfl_xor_sync(~0U, odd ? copied.value[first + 1] : copied.value[second + 1], 1);
+        if (i * 2 >= left) continue;
+        *reinterpret_cast<float4*>(to + i * 2) =
+            make_float4(numerics::canonical_f32(odd ? low : copied.value[first]),
+                        numerics::canonical_f32(odd ? high : copied.value[first + 1]),
+                        numerics::canonical_f32(odd ? copied.value[second] : low),
+                        numerics::canonical_f32(odd ? copied.value[second + 1] : high));
+      }
+    }
+  }
+
   // Covers and accumulators: whole lines of every eight lanes.
   template <int kRegisters>
   __device__ void store_f32(const float (&acc)[kRegisters], const TilePlace& place, int node) const {
@@ -88,9 +125,9 @@ struct StoreEpilogue {
                          col = place.col + i / 4 * 8 + lane % 4 * 2;
       if (row >= place.rows || col >= place.cols) continue;
       float* const to =
-          static_cast<float*>(target.data) + row * target.row_stride + node * target.node_stride + col;
+          static_cast<float*>(target.data) + target.start_of_row(row) + node * target.node_stride + col;
       const float low = numerics::canonical_f32(acc[i]), high = numerics::canonical_f32(acc[i + 1]);
-      if (pairs && col + 1 < place.cols) {
+      if (at_once >= 2 && col + 1 < place.cols) {
         *reinterpret_cast<float2*>(to) = make_float2(low, high);
       } else {
         to[0] = low;

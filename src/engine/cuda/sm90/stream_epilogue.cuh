@@ -12,7 +12,7 @@ struct StoreElement {
   static constexpr bool kActivates = false;
   Target target;  // rows are tokens
   __device__ void store(int token, std::int64_t row, float value, int node) const {
-    store_node(target, token * target.row_stride + row * target.col_stride + node * target.node_stride,
+    store_node(target, target.start_of_row(token) + row * target.col_stride + node * target.node_stride,
                value);
   }
 };

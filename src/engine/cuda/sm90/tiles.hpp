@@ -40,6 +40,7 @@ struct TileProblem {
   const Leaves* leaves = nullptr;
   bool bf16_nodes = false;
   Precision lanes_precision = Precision::f32;
+  int parts_in_turn = 0;  // of the rows: tiles of different parts are neighbours in time
 };
 
 inline int groups_of(std::int64_t extent, int size) { return static_cast<int>((extent + size - 1) / size); }

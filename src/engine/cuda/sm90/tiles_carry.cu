@@ -9,7 +9,7 @@ void prepare_carry_tiles() { tiles::prepare_kernels<kTileWidths, CarryEpilogue, 
 
 void tiles_carry(const TileProblem& problem, const Target& target, const Carried& carried,
                  const TileTuning& tuning, const TileResources& resources) {
-  CarryEpilogue epilogue{{target, stores_pairs(target)}, carried};
+  CarryEpilogue epilogue{{target, neighbours_at_once(target)}, carried};
   tiles::launch_tiles<kTileWidths, CarryEpilogue, 1, mn64, mn64>(problem, epilogue, {}, tuning, resources);
 }
 

@@ -62,6 +62,7 @@ void launch_shape(const TileProblem& problem, const Epilogue& epilogue, const St
   args.cluster = cluster;
   args.row_groups = groups_of(args.rows, kRows * cluster.rows);
   args.col_groups = groups_of(args.cols, kColumns * cluster.cols);
+  args.parts_in_turn = problem.parts_in_turn;
   args.pending = resources.pending;
   args.levels = resources.levels;
   args.bf16_nodes = problem.bf16_nodes;

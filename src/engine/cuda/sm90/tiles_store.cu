@@ -19,11 +19,13 @@ TileDevice prepare_store_tiles() {
   return device;
 }
 
-void tiles_store(const TileProblem& problem, const Target& target, const TileTuning& tuning,
+void tiles_store(const TileProblem& given, const Target& target, const TileTuning& tuning,
                  const TileResources& resources) {
-  const StoreEpilogue epilogue{target, stores_pairs(target)};
+  TileProblem problem = given;
+  problem.parts_in_turn = target.slices;
+  const StoreEpilogue epilogue{target, neighbours_at_once(target)};
   tiles::Staged staged;
-  if (!target.f32 && problem.leaves->nodes() == 1) {
+  if (!target.f32 && target.slices == 0 && problem.leaves->nodes() == 1) {
     staged = {1, {{static_cast<std::uint16_t*>(target.data), problem.left[0].outer, target.row_stride}}};
   }
   const bool left_k = is_k_major(problem.left[0]), right_k = is_k_major(problem.right[0]);

@@ -56,6 +56,9 @@ TileTuning choose_tiles(bool gate_and_up, std::int64_t rows, std::int64_t cols, 
     for (const ClusterShape cluster : {ClusterShape{2, 1}, ClusterShape{1, 1}, ClusterShape{1, 2}}) {
       const int size = cluster.rows * cluster.cols;
       if (device.blocks(size) < size) continue;
+      // Blocks that share a tile of rows bring all of it, also rows that are not there, which are slow to
+      // come.
+      if (cluster.cols > 1 && rows < kTileRows) continue;
       const std::int64_t groups =
           std::int64_t{groups_of(rows, kTileRows * cluster.rows)} * groups_of(cols, columns * cluster.cols);
       const double waves = std::ceil(static_cast<double>(groups) / (device.blocks(size) / size));

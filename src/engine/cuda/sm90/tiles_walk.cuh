@@ -17,6 +17,7 @@ struct Arguments {
   std::int64_t rows, cols;  // of the result
   ClusterShape cluster;
   int row_groups, col_groups;                   // clusters of tiles
+  int parts_in_turn;                            // of the rows: neighbours in the walk are of different ones
   int left_bytes, left_end_bytes, right_bytes;  // that arrive in a stage of the ring
   float* pending;
   int levels;
@@ -49,8 +50,18 @@ struct TileWalk {
     const int begin = index / per_band * band, height = min(band, args.row_groups - begin),
               within = index % per_band;
     const int row_group = begin + within % height, col_group = within / height;
-    return {(std::int64_t{row_group} * args.cluster.rows + row_rank) * kRows,
+    return {(std::int64_t{in_turn(row_group)} * args.cluster.rows + row_rank) * kRows,
             (std::int64_t{col_group} * args.cluster.cols + col_rank) * kColumns, args.rows, args.cols};
+  }
+
+ private:
+  // The first group of each part, then the second of each, ...: what goes to other memory leaves at all
+  // times, not all at once. Parts are as even as whole groups allow, the longer ones first.
+  __device__ int in_turn(int group) const {
+    const int parts = args.parts_in_turn;
+    if (parts <= 1) return group;
+    const int part = group % parts, even = args.row_groups / parts, longer = args.row_groups % parts;
+    return part * even + min(part, longer) + group / parts;
   }
 };
 

@@ -258,7 +258,7 @@ struct WideKernel {
       const std::int64_t row = first_row + warp * 16 + lane / 4 + i / 2 % 2 * 8,
                          token = first_token + i / 4 * 8 + lane % 4 * 2 + i % 2;
       if (row >= args.rows || token >= end_token) continue;
-      store_node(target, token * target.row_stride + row * target.col_stride + node * target.node_stride,
+      store_node(target, target.start_of_row(token) + row * target.col_stride + node * target.node_stride,
                  acc[i]);
     }
   }

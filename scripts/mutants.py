@@ -46,6 +46,8 @@ MUTANTS = {
                      "finish_[static_cast<std::size_t>(lane)][next] = {data, row_stride, merges_[next]};",
                      "const std::size_t swapped = all_nodes_ > 2 && (next == 1 || next == 2) ? 3 - next : next;\n"
                      "      finish_[static_cast<std::size_t>(lane)][swapped] = {data, row_stride, merges_[swapped]};"),
+    "covers in a window over those of earlier ranks": (
+        "src/ffn/tensor/cover_reduction.cpp", "before += row_bytes(rank);", "before += 0 * row_bytes(rank);"),
     "double rounding": ("src/numerics/swiglu.hpp", "  return round_bf16(gate_root + up_root);",
                         "  return round_bf16(rounded_bf16(gate_root) + up_root);"),
     "rounded accumulator": ("src/engine/cpu/tile.hpp", "      if (t.round_nodes) {\n        push_nodes",
@@ -75,6 +77,8 @@ SCHEDULE_MUTANTS = {
     "covers made where others are sent from": (COVERS, "  if (put_ >= sends) exchanges_.wait(", "  if (put_ < 0) exchanges_.wait("),
     "one buffer for the first lane": (COVERS, "i < (chunked_ && lane == 0 ? 2 : 1)", "i < 1"),
     "one slice of finished rows": (COVERS, "i < (chunked_ ? 2 : 1) && !slices_only_", "i < 1 && !slices_only_"),
+    "covers in windows finished without word of them": (COVERS, "if (++put_ < lanes_) return;", "if (++put_ <= lanes_) return;"),
+    "one shots that receive in windows": (COVERS, "  if (windowed_) return windows_[", "  if (!windows_.empty()) return windows_["),
     "the gathers of earlier chunks forgotten": (
         COVERS, "    block.finish({gate, up, out}, queue);\n    return last_gather_;", "    block.finish({gate, up, out}, queue);\n    return {};"),
     "tokens contracted before they arrive": (
@@ -93,7 +97,7 @@ SCHEDULE_MUTANTS = {
     "queue: calls that do not wait at their end": (
         LANE, "    do_wait({put_}, compute);\n    joined_ = put_;", "    static_cast<void>(compute);\n    joined_ = put_;"),
 }
-SCHEDULE_TESTS = ["invariance/invariance_overlap"]
+SCHEDULE_TESTS = ["invariance/invariance_overlap", "unit/ffn/unit_ffn"]
 # Of the HIP engine's tile kernel, as the host emulates it.
 LAYOUT, THREAD, TILE_RUN = "src/engine/hip/tile_layout.hpp", "src/engine/hip/tile_thread.hpp", "src/engine/hip/tile_run.hpp"
 HIP_MUTANTS = {

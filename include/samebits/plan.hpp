@@ -84,7 +84,7 @@ struct PlanOptions {
 
   // Memory of each buffer for covers of gradients between context ranks, and a quarter of it of finished
   // rows'. More moves more rows at once.
-  std::size_t gradient_bytes = 32 << 20;
+  std::size_t gradient_bytes = 64 << 20;
 
   // Ranks on a machine, which are neighbours; 0: not said. Where each machine has equally many context ranks
   // of a group, what crosses context ranks goes in two levels, inside machines and between them: the same

@@ -35,12 +35,21 @@ constexpr DType node_dtype(const Contract& contract) {
   return contract.node == Precision::f32 ? DType::f32 : DType::bf16;
 }
 
+// Rows of a cover that lie where others read them: those up to `end`, from where the slice before ends, the
+// first of them at data.
+struct CoverSlice {
+  std::int64_t end = 0;
+  void* data = nullptr;
+};
+inline constexpr int kMostSlices = 8;
+
 // Tree nodes of a [rows, cols] result over one shard of an axis, lowest node first, of node_dtype.
 struct CoverView {
-  void* data = nullptr;
+  void* data = nullptr;  // of all rows, where there are no slices
   std::int64_t nodes = 0;
   std::int64_t row_stride = 0;   // elements
   std::int64_t node_stride = 0;  // elements
+  std::span<const CoverSlice> slices{};
 };
 
 // A contraction ends in a cover (the shard's nodes) or, when the shard is the whole axis, in the finished
@@ -48,7 +57,7 @@ struct CoverView {
 struct Sink {
   CoverView cover{};
   View out{};
-  bool finishes() const { return out.data != nullptr || cover.data == nullptr; }
+  bool finishes() const { return out.data != nullptr || (cover.data == nullptr && cover.slices.empty()); }
 };
 
 struct GateUp {
@@ -144,6 +153,9 @@ class Block {
     d_act(first, queue);
     d_hidden(second, queue);
   }
+
+  // Whether down and d_hidden_lane take covers in slices; else they are called slice by slice.
+  virtual bool takes_slices() const { return false; }
 
   virtual std::size_t workspace_bytes() const = 0;
 };

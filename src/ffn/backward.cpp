@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ffn/plan_impl.hpp"
+#include "ffn/tensor/cover_slices.hpp"
 #include "samebits/error.hpp"
 
 namespace samebits {
@@ -106,9 +107,16 @@ Interval Plan::Impl::exchange_dx(const Weights& weights, const View& dg, const V
   const std::int64_t step = covers->begin(2, call.held);
   Interval rows{}, before{};
   const auto lane = [&](const View& d, const ConstView& weight) {
-    block->d_hidden_lane(
-        {d.slice_rows(rows.begin, rows.end), weight, shard.intermediate, covers->cover(call.queue)},
-        call.queue);
+    const View chunk = d.slice_rows(rows.begin, rows.end);
+    const engine::CoverView cover = covers->cover(call.queue);
+    if (ffn::at_once(cover, *block)) {
+      block->d_hidden_lane({chunk, weight, shard.intermediate, cover}, call.queue);
+    } else {
+      ffn::for_each_slice(cover, [&](const Interval& in, const engine::CoverView& slice) {
+        block->d_hidden_lane({chunk.slice_rows(in.begin, in.end), weight, shard.intermediate, slice},
+                             call.queue);
+      });
+    }
     covers->exchange(rows.length(), call.queue);
   };
   do {

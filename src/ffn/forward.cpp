@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ffn/plan_impl.hpp"
+#include "ffn/tensor/cover_slices.hpp"
 #include "samebits/error.hpp"
 
 namespace samebits {
@@ -68,8 +69,16 @@ Plan::Impl::Ticket Plan::Impl::forward_by_columns(const engine::GateUp& gate_up,
     chunk.gate_out = gate_up.gate_out.slice_rows(rows.begin, rows.end);
     chunk.up_out = gate_up.up_out.slice_rows(rows.begin, rows.end);
     chunk.act = gate_up.act.slice_rows(rows.begin, rows.end);
-    block->gate_up_down(chunk, {chunk.act, down_columns, shard.intermediate, {covers->cover(call.queue), {}}},
-                        call.queue);
+    const engine::CoverView cover = covers->cover(call.queue);
+    if (ffn::at_once(cover, *block)) {
+      block->gate_up_down(chunk, {chunk.act, down_columns, shard.intermediate, {cover, {}}}, call.queue);
+    } else {
+      block->gate_up(chunk, call.queue);
+      ffn::for_each_slice(cover, [&](const Interval& in, const engine::CoverView& slice) {
+        block->down({chunk.act.slice_rows(in.begin, in.end), down_columns, shard.intermediate, {slice, {}}},
+                    call.queue);
+      });
+    }
     covers->exchange(rows.length(), call.queue);
     if (before.length() > 0) finish(before);
   } while (rows.end < call.held);

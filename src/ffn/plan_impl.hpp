@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/engine.hpp"
@@ -98,14 +99,25 @@ class Plan::Impl {
   // A call on a queue: its exchanges are over when it returns, and a failure is told to the others.
   template <class Body>
   void run(Queue queue, const Body& body) {
-    ffn::or_abort(
-        ranks.all.get(),
-        [&] {
-          body();
-          exchanges->join(queue);
-        },
-        [&] { exchanges->abandon(queue); });
+    try {
+      ffn::or_abort(
+          ranks.all.get(),
+          [&] {
+            if (!lost.empty()) throw Error(ErrorCode::lost_rank, lost);
+            body();
+            exchanges->join(queue);
+          },
+          [&] { exchanges->abandon(queue); });
+    } catch (const ffn::SharedError&) {
+      throw;
+    } catch (const std::exception& error) {
+      if (covers && covers->writes_to_others() && lost.empty()) lost = error.what();
+      throw;
+    }
   }
+
+  // What a call has failed by, and others were told: from then on this rank writes into nobody's memory.
+  std::string lost;
 
   PlanOptions options;
   std::shared_ptr<engine::Engine> engine;

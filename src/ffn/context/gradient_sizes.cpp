@@ -10,10 +10,18 @@
 #include "samebits/error.hpp"
 
 namespace samebits::ffn {
+namespace {
+
+// Rows of a rank's slice: a tile's, or what sixteen bytes hold, which an engine's fast kernels want to begin
+// at.
+constexpr std::int64_t kTileRows = 128, kAlignedRows = 8;
+
+}  // namespace
 
 // Gradients cross ranks in blocks of rows, so that the buffers for them stay small beside the weights.
 std::int64_t GradientSizes::block_rows() const {
-  return std::max<std::int64_t>(static_cast<std::int64_t>(budget / 4 / sizeof(float)) / widest(), cp);
+  const auto floats = static_cast<std::int64_t>(budget / 4 / sizeof(float));
+  return std::max<std::int64_t>((floats + widest() - 1) / widest(), cp);
 }
 
 // As many nodes as one row of the widest result may have; with more, tokens are gathered.
@@ -74,6 +82,9 @@ std::int64_t rows_at_once(const GradientSizes& sizes, std::int64_t cols, bool ga
     fit(counts.inside, sizes.per_node);
     fit(counts.joined, sizes.per_node);
     fit(counts.all, sizes.cp);
+  }
+  for (const std::int64_t granule : {kTileRows * sizes.cp, kAlignedRows * sizes.cp}) {
+    if (rows >= granule) return rows - rows % granule;
   }
   return std::max<std::int64_t>(rows, 1);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "engine/engine.hpp"
@@ -16,6 +17,9 @@ class Workspace {
   explicit Workspace(engine::Engine& engine) : engine_(engine) {}
 
   void* take(std::size_t bytes);
+  // For whoever holds it, also after the plan: counted by count() where it is kept.
+  std::shared_ptr<void> share(std::size_t bytes) { return {engine_.allocate(bytes)}; }
+  void count(std::size_t bytes) { bytes_ += bytes; }
   View matrix(std::int64_t rows, std::int64_t cols, DType dtype = DType::bf16);
   std::size_t bytes() const { return bytes_; }
 

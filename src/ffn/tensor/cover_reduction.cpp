@@ -6,6 +6,12 @@
 #include "numerics/walk.hpp"
 
 namespace samebits::ffn {
+namespace {
+
+constexpr std::size_t kWordBytes = 16;
+constexpr std::size_t kWindowGranule = std::size_t{2} << 20;  // so that it shares its pages with nothing else
+
+}  // namespace
 
 CoverReduction::CoverReduction(const PlanOptions& options, const numerics::AxisTree& tree,
                                const std::vector<std::int64_t>& cuts, Ranks& ranks, engine::Engine& engine,
@@ -37,6 +43,9 @@ CoverReduction::CoverReduction(const PlanOptions& options, const numerics::AxisT
       tree, all_nodes_, [&](std::int64_t i) { return ends[static_cast<std::size_t>(i)]; },
       [&](const numerics::WalkStep& node) { merges_.push_back(node.merges); });
 
+  if (policy_ != CoverExchange::one_shot && ranks.tp <= engine::kMostSlices)
+    open_windows(workspace, lanes, even_slice(most_rows, ranks.tp, 0).length() + 1);
+  chunked_ = chunked_ && windows_.empty();
   const std::int64_t most = chunked_ ? longest_chunk(chunks_, most_rows) : most_rows;
   chunked_ = chunked_ && most < most_rows;
   const std::int64_t slice_rows = even_slice(most, ranks.tp, 0).length() + 1;
@@ -46,10 +55,12 @@ CoverReduction::CoverReduction(const PlanOptions& options, const numerics::AxisT
     one_shot_rows = static_cast<std::int64_t>(one_shot_bytes_ / node_bytes_) /
                     std::max<std::int64_t>(most_nodes_ * cols_, 1);
   }
-  const std::int64_t receive_rows = std::max(slice_rows, std::min(one_shot_rows, most));
+  one_shot_rows = std::min(one_shot_rows, most);
+  const std::int64_t receive_rows = windows_.empty() ? std::max(slice_rows, one_shot_rows) : one_shot_rows;
+  const std::int64_t send_rows = windows_.empty() ? most : one_shot_rows;
   const int sends = chunked_ || (exchanges.beside() && lanes > 1) ? 2 : 1;
   for (int i = 0; i < sends; ++i)
-    send_.push_back(workspace.take(checked_bytes(most, nodes_of(ranks.tp_rank) * cols_, node_bytes_)));
+    send_.push_back(workspace.take(checked_bytes(send_rows, nodes_of(ranks.tp_rank) * cols_, node_bytes_)));
   for (int lane = 0; lane < lanes; ++lane) {
     receive_.emplace_back();
     for (int i = 0; i < (chunked_ && lane == 0 ? 2 : 1); ++i)
@@ -60,7 +71,39 @@ CoverReduction::CoverReduction(const PlanOptions& options, const numerics::AxisT
     slices_.push_back(workspace.matrix(slice_rows, cols_));
 }
 
+void CoverReduction::open_windows(Workspace& workspace, int lanes, std::int64_t slice_rows) {
+  const std::size_t bytes = checked_bytes(slice_rows, all_nodes_ * cols_, node_bytes_);
+  const std::size_t granules = (bytes / kWindowGranule + 1) * kWindowGranule;
+  for (int lane = 0; lane < lanes; ++lane) {
+    const std::shared_ptr<Window> window =
+        ranks_.tensor->open_window(workspace.share(granules), bytes, engine_.device().space);
+    if (!window) return windows_.clear();
+    windows_.push_back(window);
+    window_slices_.emplace_back(static_cast<std::size_t>(ranks_.tp));
+  }
+  workspace.count(granules * static_cast<std::size_t>(lanes));
+  word_ = workspace.take(kWordBytes * static_cast<std::size_t>(ranks_.tp));
+}
+
+// On rank r its slice of the rows from each sender, one behind the other.
+engine::CoverView CoverReduction::cover_in_windows() {
+  const auto lane = static_cast<std::size_t>(put_ % lanes_);
+  std::size_t before = 0;  // bytes of a row that ranks before this one send
+  for (int rank = 0; rank < ranks_.tp_rank; ++rank) before += row_bytes(rank);
+  std::vector<engine::CoverSlice>& slices = window_slices_[lane];
+  for (int rank = 0; rank < ranks_.tp; ++rank) {
+    const Interval rows = even_slice(rows_, ranks_.tp, rank);
+    slices[static_cast<std::size_t>(rank)] = {rows.end,
+                                              static_cast<unsigned char*>(windows_[lane]->of(rank)) +
+                                                  static_cast<std::size_t>(rows.length()) * before};
+  }
+  const std::int64_t nodes = nodes_of(ranks_.tp_rank);
+  return {nullptr, nodes, nodes * cols_, cols_, slices};
+}
+
 std::int64_t CoverReduction::begin(int lanes, std::int64_t rows) {
+  rows_ = rows;
+  windowed_ = !windows_.empty() && !one_shot(rows);
   lanes_ = lanes;
   put_ = finished_ = 0;
   tickets_ = {};
@@ -69,6 +112,7 @@ std::int64_t CoverReduction::begin(int lanes, std::int64_t rows) {
 }
 
 engine::CoverView CoverReduction::cover(Queue queue) {
+  if (windowed_) return cover_in_windows();
   const auto sends = static_cast<std::int64_t>(send_.size());
   if (put_ >= sends) exchanges_.wait(tickets_[static_cast<std::size_t>(put_ - sends) % kOnTheirWay], queue);
   const std::int64_t nodes = nodes_of(ranks_.tp_rank);
@@ -83,11 +127,24 @@ bool CoverReduction::one_shot(std::int64_t rows) const {
 }
 
 void* CoverReduction::receive_buffer(std::int64_t chunk, int lane) const {
+  if (windowed_) return windows_[static_cast<std::size_t>(lane)]->of(ranks_.tp_rank);
   const std::vector<void*>& buffers = receive_[static_cast<std::size_t>(lane)];
   return buffers[static_cast<std::size_t>(chunk) % buffers.size()];
 }
 
 void CoverReduction::exchange(std::int64_t rows, Queue queue) {
+  if (windowed_) {  // they lie where they belong; with the last lane's all is said
+    if (++put_ < lanes_) return;
+    tickets_[static_cast<std::size_t>(put_ - 1) % kOnTheirWay] = exchanges_.put(
+        [this](Queue on) {
+          std::fill(receive_bytes_.begin(), receive_bytes_.end(), kWordBytes);
+          const auto mine = static_cast<std::size_t>(ranks_.tp_rank) * kWordBytes;
+          ranks_.tensor->all_gather(static_cast<unsigned char*>(word_) + mine, word_, receive_bytes_,
+                                    engine_.device().space, on);
+        },
+        queue);
+    return;
+  }
   const void* const send = send_[static_cast<std::size_t>(put_) % send_.size()];
   void* const receive = receive_buffer(put_ / lanes_, static_cast<int>(put_ % lanes_));
   tickets_[static_cast<std::size_t>(put_) % kOnTheirWay] =

@@ -2,6 +2,9 @@
 // of them finishes the tree. One shot (everybody receives everything) or slice-owner (a rank finishes its
 // slice of the rows, then slices are gathered): the same bits, other bytes. Where exchanges overlap, a result
 // of many rows goes in chunks of them.
+//
+// Where ranks reach each other's memory, slice-owners open what they receive in as windows: stages leave
+// their covers there, and all that is exchanged before the finish is word that they are complete.
 #pragma once
 
 #include <array>
@@ -22,6 +25,8 @@ class CoverReduction {
                  const std::vector<std::int64_t>& cuts, Ranks& ranks, engine::Engine& engine,
                  Workspace& workspace, ExchangeLane& exchanges, int lanes, std::int64_t most_rows);
 
+  bool writes_to_others() const { return !windows_.empty(); }
+
   // Begins a result of so many lanes and rows. Says how many of the rows each of its chunks has but the last.
   std::int64_t begin(int lanes, std::int64_t rows);
 
@@ -35,6 +40,8 @@ class CoverReduction {
   ExchangeLane::Ticket finish(std::int64_t rows, const View& out, engine::Block& block, Queue queue);
 
  private:
+  void open_windows(Workspace& workspace, int lanes, std::int64_t slice_rows);
+  engine::CoverView cover_in_windows();
   bool one_shot(std::int64_t rows) const;
   std::int64_t nodes_of(int rank) const { return nodes_[static_cast<std::size_t>(rank)]; }
   std::size_t row_bytes(int rank) const {
@@ -65,6 +72,14 @@ class CoverReduction {
   std::vector<std::vector<void*>> receive_;  // of each lane
   std::vector<View> slices_;                 // finished rows of this rank before they are gathered
   std::vector<std::vector<engine::FinishNode>> finish_;  // of each lane
+
+  // Of each lane; none: covers are exchanged. What a rank writes there has room, because since the result
+  // before, this rank has heard from it: in the gather of slices, or in that of the tokens.
+  std::vector<std::shared_ptr<Window>> windows_;
+  std::vector<std::vector<engine::CoverSlice>> window_slices_;
+  void* word_ = nullptr;   // kWordBytes of every tensor rank
+  bool windowed_ = false;  // the result at hand
+  std::int64_t rows_ = 0;  // of it
 
   // Of the result at hand: exchanges that were put, chunks that were finished.
   int lanes_ = 1;

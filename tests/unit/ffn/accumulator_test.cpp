@@ -258,7 +258,7 @@ TEST(Accumulator, AfterARefusalOfAllRanksThePlanServes) {
 
 // One f32 matrix a gradient for a single leaf, a stack of nodes and one more for a tree.
 TEST(Accumulator, MemoryIsAStackOfNodes) {
-  const std::size_t gradients = 3 * 24 * 48, scratch = std::size_t{32} << 20;
+  const std::size_t gradients = 3 * 24 * 48, scratch = PlanOptions{}.gradient_bytes;
   EXPECT_EQ(Stream("hf-sm90-v1").sum.bytes(), scratch + gradients * 4);  // the open leaf alone
   const Stream tree("f32-tree-v1,T=block:16");  // 15 leaves leave four nodes, and the open leaf
   EXPECT_EQ(tree.sum.bytes(), scratch + gradients * 4 * 5);

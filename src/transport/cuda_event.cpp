@@ -16,6 +16,10 @@ void CudaEvent::record(cudaStream_t stream) const {
 
 void CudaEvent::wait() const { check(cudaEventSynchronize(event_), "waiting for a rank's stream"); }
 
+void CudaEvent::hold(cudaStream_t stream) const {
+  check(cudaStreamWaitEvent(stream, event_, 0), "ordering a stream behind another");
+}
+
 bool CudaEvent::passed() const { return cudaEventQuery(event_) == cudaSuccess; }
 
 bool CudaEvent::ahead() const { return cudaEventQuery(event_) == cudaErrorNotReady; }

@@ -13,9 +13,10 @@ class CudaEvent {
   CudaEvent& operator=(const CudaEvent&) = delete;
 
   void record(cudaStream_t stream) const;
-  void wait() const;    // returns when what stands before it is done
-  bool passed() const;  // it is done
-  bool ahead() const;   // it is not
+  void wait() const;                     // returns when what stands before it is done
+  void hold(cudaStream_t stream) const;  // what follows on the stream comes after it
+  bool passed() const;                   // it is done
+  bool ahead() const;                    // it is not
 
  private:
   cudaEvent_t event_ = nullptr;

@@ -129,6 +129,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int p = 1; p < gather.size; ++p) {
     if (!take(gather, (gather.rank + p) % gather.size, turn, at, step)) return;
   }
+  if (gather.vouches) __threadfence_system();
   __syncthreads();
   // All blocks have read the turn before the last of them moves it on.
   if (threadIdx.x == 0 && atomicAdd(&gather.turn->blocks, 1U) == gridDim.x - 1) {

@@ -33,8 +33,9 @@ class Scratch {
   unsigned char* data_ = nullptr;
 };
 
-// Whether the newest work that was put between before() and after() has begun and is not over. Work that is
-// being captured is none. Host memory: never, since it is over when after() is called.
+// Whether the newest work that was put between before() and after() has begun and is not over; and work on
+// one queue behind that on another before it, since a group has one collective at a time. Work that is being
+// captured is none. Host memory: never, since it is over when after() is called.
 class Probe {
  public:
   Probe(int device, MemorySpace space);

@@ -75,7 +75,8 @@ struct Probe::Events {
   explicit Events(int of) : device(of) {}
 
   const int device;
-  bool captured = false;  // the newest work; it leaves the events as they are
+  bool captured = false;        // the newest work; it leaves the events as they are
+  cudaStream_t last = nullptr;  // where `after` was recorded
   CudaEvent before, after;
 };
 
@@ -91,13 +92,16 @@ void Probe::before(Queue queue) {
   if (!events_) return;
   const DeviceScope scope(events_->device, kIfCurrent);
   events_->captured = captures(queue);
-  if (!events_->captured) events_->before.record(stream_of(queue));
+  if (events_->captured) return;
+  if (stream_of(queue) != events_->last) events_->after.hold(stream_of(queue));
+  events_->before.record(stream_of(queue));
 }
 
 void Probe::after(Queue queue) {
   if (!events_ || events_->captured) return;
   const DeviceScope scope(events_->device, kIfCurrent);
   events_->after.record(stream_of(queue));
+  events_->last = stream_of(queue);
 }
 
 bool Probe::running() const { return events_ && events_->before.passed() && events_->after.ahead(); }

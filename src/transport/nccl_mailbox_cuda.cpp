@@ -106,6 +106,18 @@ class OpenedWindow final : public Window {
       }
     }
   }
+  // This rank's own stages may still be writing.
+  ~OpenedWindow() override {
+    try {
+      const DeviceScope scope(device_);
+      static_cast<void>(cudaDeviceSynchronize());
+      opened_.clear();
+    } catch (const Error&) {  // the device is gone, and what was opened with it
+    }
+  }
+  OpenedWindow(const OpenedWindow&) = delete;
+  OpenedWindow& operator=(const OpenedWindow&) = delete;
+
   void* of(int rank) const override { return of_rank_[static_cast<std::size_t>(rank)]; }
 
  private:
@@ -129,7 +141,15 @@ bool same_machine(const Identity& a, const Identity& b) {
   return a.kernel[0] != 0 && std::strcmp(a.kernel, b.kernel) == 0;
 }
 bool same_process(const Identity& a, const Identity& b) {
-  return a.process == b.process && std::strcmp(a.processes, b.processes) == 0;
+  return a.process == b.process && a.processes[0] != 0 && std::strcmp(a.processes, b.processes) == 0;
+}
+
+// No two of them share a process: all ranks find the same.
+bool all_apart(const std::vector<Identity>& ranks) {
+  return std::all_of(ranks.begin(), ranks.end(), [&](const Identity& one) {
+    return std::count_if(ranks.begin(), ranks.end(),
+                         [&](const Identity& other) { return same_process(other, one); }) == 1;
+  });
 }
 
 // connect(offers of all ranks), where all of them have something to offer. Whether it went well on all.
@@ -171,6 +191,10 @@ class CudaMailbox final : public Mailbox {
   ~CudaMailbox() override {
     abandoned_.set();
     static_cast<void>(drain());
+    static_cast<void>(on_device([&] {
+      opened_.clear();
+      return cudaSuccess;
+    }));
   }
   CudaMailbox(const CudaMailbox&) = delete;
   CudaMailbox& operator=(const CudaMailbox&) = delete;
@@ -187,7 +211,8 @@ class CudaMailbox final : public Mailbox {
     if (!all_processes_) return nullptr;
     Offer mine;
     const DeviceScope scope(device_);
-    if (memory && cudaIpcGetMemHandle(&mine.handle, memory.get()) == cudaSuccess) mine.open = true;
+    mine.open = memory && cudaIpcGetMemHandle(&mine.handle, memory.get()) == cudaSuccess;
+    if (!mine.open) static_cast<void>(cudaGetLastError());
     std::shared_ptr<Window> window;
     const bool open = agree(gather, mine, gather_.size, [&](const std::vector<Offer>& offers) {
       window = std::make_shared<OpenedWindow>(memory, device_, gather_.rank, offers);
@@ -199,10 +224,9 @@ class CudaMailbox final : public Mailbox {
   void connect(const std::vector<Offer>& offers, const std::vector<Identity>& ranks) {
     const DeviceScope scope(device_);
     const Identity& mine = ranks[static_cast<std::size_t>(gather_.rank)];
-    all_processes_ = std::count_if(ranks.begin(), ranks.end(),
-                                   [&](const Identity& other) { return same_process(other, mine); }) == 1;
+    all_processes_ = all_apart(ranks);
     for (std::size_t r = 0; r < offers.size(); ++r) {
-      if (same_process(ranks[r], mine)) {
+      if (static_cast<int>(r) == gather_.rank || same_process(ranks[r], mine)) {
         reach(offers[r].device, device_);
         gather_.boxes[r] = static_cast<MailLine*>(offers[r].box);
       } else {
@@ -278,7 +302,9 @@ class CudaMailbox final : public Mailbox {
   Result on_device(const Body& body) const noexcept {
     try {
       const DeviceScope scope(device_, kIfCurrent);
-      return body() == cudaSuccess ? kSuccess : kUnhandledCudaError;
+      if (body() == cudaSuccess) return kSuccess;
+      static_cast<void>(cudaGetLastError());
+      return kUnhandledCudaError;
     } catch (const Error&) {
       return kUnhandledCudaError;
     }
@@ -314,7 +340,7 @@ std::unique_ptr<Mailbox> Mailbox::open(const Gather& gather, const std::vector<I
       box = std::make_unique<CudaMailbox>(rank, size, device);
       mine = box->offer();
     }
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     static_cast<void>(cudaGetLastError());
   }
   if (!agree(gather, mine, size, [&](const std::vector<Offer>& offers) { box->connect(offers, ranks); }))

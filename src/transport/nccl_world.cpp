@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <numeric>
 
 #include "samebits/error.hpp"
@@ -14,6 +15,12 @@ namespace samebits::transport::nccl {
 namespace {
 
 using namespace std::chrono_literals;
+
+// NCCL's own word for machines on which GPUs had better not reach each other's memory.
+bool peers_are_off() {
+  const char* const word = std::getenv("NCCL_P2P_DISABLE");
+  return word != nullptr && std::string(word) != "0";
+}
 
 constexpr auto kPatience = 500ms;  // for calls that are about to return
 
@@ -32,7 +39,7 @@ MemorySpace reachable(MemorySpace space) {
 World::World(const NcclOptions& options)
     : bootstrap_(options.bootstrap),
       space_(reachable(options.space)),
-      mailboxes_(options.mailboxes),
+      mailboxes_(options.mailboxes && !peers_are_off()),
       timeout_seconds_(options.timeout_seconds),
       timeout_(std::chrono::duration_cast<Clock::duration>(
           std::chrono::duration<double>(options.timeout_seconds))),

@@ -24,7 +24,7 @@ bool outer_serves(const TileProblem& problem, const Target& target) {
       !is_mappable(right, problem.k))
     return false;
   // The copy engine writes sixteen bytes or none at the end of a row.
-  return !target.f32 && target.col_stride == 1 && right.outer % 8 == 0 &&
+  return !target.f32 && target.slices == 0 && target.col_stride == 1 && right.outer % 8 == 0 &&
          is_mappable(result_of(problem, target), right.outer);
 }
 

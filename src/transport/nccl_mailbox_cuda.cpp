@@ -1,17 +1,13 @@
 // A build with CUDA: mailboxes in device memory, reached by address within a process and through CUDA's
 // inter-process handles beyond it.
 #include <algorithm>
-#include <cstring>
-#include <utility>
+#include <exception>
 
-#include "gpu/check.hpp"
 #include "gpu/device_buffer.hpp"
-#include "gpu/device_scope.hpp"
-#include "samebits/error.hpp"
 #include "transport/cuda_place.hpp"
 #include "transport/mailbox_gather.hpp"
 #include "transport/mailbox_stream.hpp"
-#include "transport/nccl_mailbox.hpp"
+#include "transport/peer_memory.hpp"
 
 namespace samebits::transport::nccl {
 namespace {
@@ -42,14 +38,6 @@ struct BoxLayout {
   }
 };
 
-// What a rank tells the others of its mailbox.
-struct Offer {
-  bool open = false;
-  int device = 0;
-  void* box = nullptr;
-  cudaIpcMemHandle_t handle{};
-};
-
 // A word that a waiting kernel reads and the host writes, whatever the stream does meanwhile.
 class HostWord {
  public:
@@ -70,106 +58,6 @@ class HostWord {
  private:
   std::uint32_t* data_ = nullptr;
 };
-
-// Memory of another process, as this one sees it.
-class OpenedBox {
- public:
-  explicit OpenedBox(const cudaIpcMemHandle_t& handle) {
-    check(cudaIpcOpenMemHandle(&data_, handle, cudaIpcMemLazyEnablePeerAccess),
-          "opening another process's device memory");
-  }
-  ~OpenedBox() {
-    if (data_ != nullptr) static_cast<void>(cudaIpcCloseMemHandle(data_));
-  }
-  OpenedBox(OpenedBox&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
-  OpenedBox& operator=(OpenedBox&&) = delete;
-
-  void* data() const { return data_; }
-
- private:
-  void* data_ = nullptr;
-};
-
-// Memory of ranks that are processes.
-class OpenedWindow final : public Window {
- public:
-  OpenedWindow(std::shared_ptr<void> memory, int device, int rank, const std::vector<Offer>& offers)
-      : memory_(std::move(memory)), device_(device) {
-    const DeviceScope scope(device_);
-    opened_.reserve(offers.size());
-    for (std::size_t r = 0; r < offers.size(); ++r) {
-      if (static_cast<int>(r) == rank) {
-        of_rank_.push_back(memory_.get());
-      } else {
-        opened_.emplace_back(offers[r].handle);
-        of_rank_.push_back(opened_.back().data());
-      }
-    }
-  }
-  // This rank's own stages may still be writing.
-  ~OpenedWindow() override {
-    try {
-      const DeviceScope scope(device_);
-      static_cast<void>(cudaDeviceSynchronize());
-      opened_.clear();
-    } catch (const Error&) {  // the device is gone, and what was opened with it
-    }
-  }
-  OpenedWindow(const OpenedWindow&) = delete;
-  OpenedWindow& operator=(const OpenedWindow&) = delete;
-
-  void* of(int rank) const override { return of_rank_[static_cast<std::size_t>(rank)]; }
-
- private:
-  std::shared_ptr<void> memory_;
-  int device_;
-  std::vector<OpenedBox> opened_;
-  std::vector<void*> of_rank_;
-};
-
-void reach(int other, int device) {
-  if (other == device) return;
-  const cudaError_t code = cudaDeviceEnablePeerAccess(other, 0);
-  if (code == cudaErrorPeerAccessAlreadyEnabled) {
-    static_cast<void>(cudaGetLastError());
-    return;
-  }
-  check(code, "reaching another device's memory");
-}
-
-bool same_machine(const Identity& a, const Identity& b) {
-  return a.kernel[0] != 0 && std::strcmp(a.kernel, b.kernel) == 0;
-}
-bool same_process(const Identity& a, const Identity& b) {
-  return a.process == b.process && a.processes[0] != 0 && std::strcmp(a.processes, b.processes) == 0;
-}
-
-// No two of them share a process: all ranks find the same.
-bool all_apart(const std::vector<Identity>& ranks) {
-  return std::all_of(ranks.begin(), ranks.end(), [&](const Identity& one) {
-    return std::count_if(ranks.begin(), ranks.end(),
-                         [&](const Identity& other) { return same_process(other, one); }) == 1;
-  });
-}
-
-// connect(offers of all ranks), where all of them have something to offer. Whether it went well on all.
-template <class Connect>
-bool agree(const Mailbox::Gather& gather, const Offer& mine, int ranks, const Connect& connect) {
-  std::vector<Offer> offers(static_cast<std::size_t>(ranks));
-  gather(&mine, offers.data(), sizeof mine);
-  char reached = 0;
-  try {
-    if (std::all_of(offers.begin(), offers.end(), [](const Offer& offer) { return offer.open; })) {
-      connect(offers);
-      reached = 1;
-    }
-  } catch (const Error&) {
-    static_cast<void>(cudaGetLastError());
-  }
-  std::vector<char> all(static_cast<std::size_t>(ranks));
-  gather(&reached, all.data(), 1);
-  return std::find(all.begin(), all.end(), 0) == all.end();
-}
 
 class CudaMailbox final : public Mailbox {
  public:
@@ -199,23 +87,15 @@ class CudaMailbox final : public Mailbox {
   CudaMailbox(const CudaMailbox&) = delete;
   CudaMailbox& operator=(const CudaMailbox&) = delete;
 
-  Offer offer() const {
-    const DeviceScope scope(device_);
-    Offer mine{true, device_, box_.data(), {}};
-    check(cudaIpcGetMemHandle(&mine.handle, box_.data()), "a handle of a mailbox");
-    return mine;
-  }
+  Offer offer() const { return offer_of(box_.data(), device_); }
 
   // Threads of one process have windows none: what one of them frees another may still write to.
   std::shared_ptr<Window> open_window(const Gather& gather, const std::shared_ptr<void>& memory) override {
     if (!all_processes_) return nullptr;
-    Offer mine;
-    const DeviceScope scope(device_);
-    mine.open = memory && cudaIpcGetMemHandle(&mine.handle, memory.get()) == cudaSuccess;
-    if (!mine.open) static_cast<void>(cudaGetLastError());
     std::shared_ptr<Window> window;
+    const Offer mine = offer_of(memory.get(), device_);
     const bool open = agree(gather, mine, gather_.size, [&](const std::vector<Offer>& offers) {
-      window = std::make_shared<OpenedWindow>(memory, device_, gather_.rank, offers);
+      window = window_on(memory, device_, gather_.rank, offers);
     });
     if (open) gather_.vouches = true;
     return open ? window : nullptr;
@@ -226,9 +106,9 @@ class CudaMailbox final : public Mailbox {
     const Identity& mine = ranks[static_cast<std::size_t>(gather_.rank)];
     all_processes_ = all_apart(ranks);
     for (std::size_t r = 0; r < offers.size(); ++r) {
-      if (static_cast<int>(r) == gather_.rank || same_process(ranks[r], mine)) {
-        reach(offers[r].device, device_);
-        gather_.boxes[r] = static_cast<MailLine*>(offers[r].box);
+      if (static_cast<int>(r) == gather_.rank || share_a_process(ranks[r], mine)) {
+        reach_device(offers[r].device, device_);
+        gather_.boxes[r] = static_cast<MailLine*>(offers[r].memory);
       } else {
         opened_.emplace_back(offers[r].handle);
         gather_.boxes[r] = static_cast<MailLine*>(opened_.back().data());
@@ -320,17 +200,12 @@ class CudaMailbox final : public Mailbox {
   MailboxStream stream_;
 };
 
-bool all_of_one_machine(const std::vector<Identity>& ranks) {
-  return std::all_of(ranks.begin(), ranks.end(),
-                     [&](const Identity& other) { return same_machine(other, ranks.front()); });
-}
-
 }  // namespace
 
 std::unique_ptr<Mailbox> Mailbox::open(const Gather& gather, const std::vector<Identity>& ranks, int rank,
                                        int device, MemorySpace space, bool wanted) {
   const auto size = static_cast<int>(ranks.size());
-  if (space != MemorySpace::cuda || size < 2 || size > kMostMailboxRanks || !all_of_one_machine(ranks))
+  if (space != MemorySpace::cuda || size < 2 || size > kMostMailboxRanks || !all_on_one_machine(ranks))
     return nullptr;
   // Whatever a rank cannot do, it says, and all do without.
   std::unique_ptr<CudaMailbox> box;

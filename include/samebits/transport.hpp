@@ -49,9 +49,9 @@ class SAMEBITS_API Transport {
   virtual void all_to_all(const void* send, std::span<const std::size_t> send_bytes, void* receive,
                           std::span<const std::size_t> receive_bytes, MemorySpace space, Queue queue) = 0;
 
-  // Opens `bytes` of `memory` to the other ranks; as many as each says. The window shares the memory, so that
-  // it is there for as long as others may write. Null on all ranks where one cannot reach another's.
-  virtual std::shared_ptr<Window> open_window(const std::shared_ptr<void>& /*memory*/, std::size_t /*bytes*/,
+  // Opens `memory` to the other ranks. The window shares it, so that it is there for as long as others may
+  // write. Null on all ranks where one cannot reach another's.
+  virtual std::shared_ptr<Window> open_window(const std::shared_ptr<void>& /*memory*/,
                                               MemorySpace /*space*/) {
     return nullptr;
   }

@@ -208,8 +208,7 @@ class LocalTransport final : public Transport {
     require_agreement(other);
   }
 
-  std::shared_ptr<Window> open_window(const std::shared_ptr<void>& memory, std::size_t,
-                                      MemorySpace space) override {
+  std::shared_ptr<Window> open_window(const std::shared_ptr<void>& memory, MemorySpace space) override {
     std::vector<std::shared_ptr<void>> all;
     all.reserve(group_->ranks.size());
     const Meeting meeting(*world_, *group_, rank_, {reinterpret_cast<const unsigned char*>(&memory), {}});

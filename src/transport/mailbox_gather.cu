@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "transport/mailbox_gather.hpp"
+#include "transport/mailbox_kernel.cuh"
 
 namespace samebits::transport::nccl {
 namespace {
@@ -119,8 +120,7 @@ __device__ bool take(const MailboxGather& gather, int from, std::uint32_t turn, 
 
 __global__ void __launch_bounds__(kThreads)
     mailbox_gather_kernel(const __grid_constant__ MailboxGather gather) {
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-  asm volatile("griddepcontrol.wait;" ::: "memory");
+  begin_early();
   const std::uint32_t turn = *static_cast<const volatile std::uint32_t*>(&gather.turn->next);
   const std::uint64_t at = std::uint64_t{blockIdx.x} * kThreads + threadIdx.x;
   const std::uint64_t step = std::uint64_t{gridDim.x} * kThreads;
@@ -144,17 +144,7 @@ cudaError_t launch_mailbox_gather(const MailboxGather& gather, cudaStream_t stre
   const std::uint64_t most = lines_of(*std::max_element(gather.bytes, gather.bytes + gather.size));
   const std::uint64_t blocks = (most + kThreads - 1) / kThreads;
   const auto grid = static_cast<unsigned>(std::clamp<std::uint64_t>(blocks, 1, kMostBlocks));
-  // It is brought in while the kernel in front still runs, and waits for it by itself.
-  cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(grid);
-  config.blockDim = dim3(kThreads);
-  config.stream = stream;
-  config.attrs = &early;
-  config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, mailbox_gather_kernel, gather);
+  return launch_early(mailbox_gather_kernel, grid, kThreads, stream, gather);
 }
 
 }  // namespace samebits::transport::nccl

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "transport/mailbox_kernel.cuh"
 #include "transport/mailbox_stream.hpp"
 
 namespace samebits::transport::nccl {
@@ -140,8 +141,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int team = static_cast<int>(threadIdx.x) / kTeam, thread = static_cast<int>(threadIdx.x) % kTeam;
   if (threadIdx.x < 2) stopped[threadIdx.x] = false;
   __syncthreads();
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-  asm volatile("griddepcontrol.wait;" ::: "memory");
+  begin_early();
   const PairMessages& pair = task.with[(task.rank + further) % task.size];
   const Lane lane{index, lanes_of(task.size), thread, task.abandoned, stopped + team};
   if (further == 0) {
@@ -167,17 +167,8 @@ cudaError_t launch_mailbox_stream(const MailboxStream& stream, cudaStream_t queu
       most = std::max(most, (bytes + piece - 1) / piece);
     }
   }
-  // It is brought in while the kernel in front still runs, and waits for it by itself.
-  cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(smaller(most, lanes) * stream.size));
-  config.blockDim = dim3(kThreads);
-  config.stream = queue;
-  config.attrs = &early;
-  config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, mailbox_stream_kernel, stream);
+  const auto blocks = static_cast<unsigned>(smaller(most, lanes) * stream.size);
+  return launch_early(mailbox_stream_kernel, blocks, kThreads, queue, stream);
 }
 
 }  // namespace samebits::transport::nccl

@@ -87,8 +87,7 @@ class NcclTransport final : public Transport {
     });
   }
 
-  std::shared_ptr<Window> open_window(const std::shared_ptr<void>& memory, std::size_t,
-                                      MemorySpace space) override {
+  std::shared_ptr<Window> open_window(const std::shared_ptr<void>& memory, MemorySpace space) override {
     if (!group_.mailbox || !reaches(space)) return nullptr;
     return group_.mailbox->open_window(
         [&](const void* mine, void* all, std::size_t bytes) { world_->gather(group_, mine, all, bytes); },

@@ -21,9 +21,8 @@ class Silenceable final : public transport::ForwardingTransport {
     if (!*silent_) inner().all_to_all(send, send_bytes, receive, receive_bytes, space, queue);
   }
   // What is written through a window is written in silence too.
-  std::shared_ptr<Window> open_window(const std::shared_ptr<void>& memory, std::size_t bytes,
-                                      MemorySpace space) override {
-    return inner().open_window(memory, bytes, space);
+  std::shared_ptr<Window> open_window(const std::shared_ptr<void>& memory, MemorySpace space) override {
+    return inner().open_window(memory, space);
   }
   std::shared_ptr<Transport> subgroup(std::span<const int> ranks) override {
     return std::make_shared<Silenceable>(inner().subgroup(ranks), silent_);

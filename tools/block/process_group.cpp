@@ -12,9 +12,8 @@ class ProcessGroup final : public transport::ForwardingTransport {
  public:
   using ForwardingTransport::ForwardingTransport;
 
-  std::shared_ptr<Window> open_window(const std::shared_ptr<void>& memory, std::size_t bytes,
-                                      MemorySpace space) override {
-    return inner().open_window(memory, bytes, space);
+  std::shared_ptr<Window> open_window(const std::shared_ptr<void>& memory, MemorySpace space) override {
+    return inner().open_window(memory, space);
   }
   std::shared_ptr<Transport> subgroup(std::span<const int> ranks) override {
     return std::make_shared<ProcessGroup>(inner().subgroup(ranks));

@@ -94,10 +94,11 @@ Target CudaBlock::target_of(const CoverView& cover) const {
   return target;
 }
 
-bool CudaBlock::takes_slices() const { return matrix_ && matrix_leaf::kTakesSlices; }
 Target CudaBlock::target_of(const Sink& sink) const {
   return sink.finishes() ? target_of_view(sink.out) : target_of(sink.cover);
 }
+
+bool CudaBlock::takes_slices() const { return matrix_ && kMatrixTakesSlices; }
 
 void CudaBlock::gate_up(const GateUp& stage, Queue queue) {
   const DeviceScope scope(device_->index());

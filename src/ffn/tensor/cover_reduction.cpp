@@ -76,7 +76,7 @@ void CoverReduction::open_windows(Workspace& workspace, int lanes, std::int64_t 
   const std::size_t granules = (bytes / kWindowGranule + 1) * kWindowGranule;
   for (int lane = 0; lane < lanes; ++lane) {
     const std::shared_ptr<Window> window =
-        ranks_.tensor->open_window(workspace.share(granules), bytes, engine_.device().space);
+        ranks_.tensor->open_window(workspace.share(granules), engine_.device().space);
     if (!window) return windows_.clear();
     windows_.push_back(window);
     window_slices_.emplace_back(static_cast<std::size_t>(ranks_.tp));

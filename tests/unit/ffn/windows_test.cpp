@@ -305,9 +305,8 @@ class DeviceTransport final : public transport::ForwardingTransport {
  public:
   explicit DeviceTransport(std::shared_ptr<Transport> host)
       : ForwardingTransport(enqueuing_transport(host)), host_(std::move(host)) {}
-  std::shared_ptr<Window> open_window(const std::shared_ptr<void>& memory, std::size_t bytes,
-                                      MemorySpace) override {
-    return host_->open_window(memory, bytes, MemorySpace::host);
+  std::shared_ptr<Window> open_window(const std::shared_ptr<void>& memory, MemorySpace) override {
+    return host_->open_window(memory, MemorySpace::host);
   }
   std::shared_ptr<Transport> subgroup(std::span<const int> ranks) override {
     return std::make_shared<DeviceTransport>(host_->subgroup(ranks));
@@ -365,12 +364,11 @@ class WatchedTransport final : public transport::ForwardingTransport {
     }
     inner().all_to_all(send, send_bytes, receive, receive_bytes, space, queue);
   }
-  std::shared_ptr<Window> open_window(const std::shared_ptr<void>& memory, std::size_t bytes,
-                                      MemorySpace space) override {
+  std::shared_ptr<Window> open_window(const std::shared_ptr<void>& memory, MemorySpace space) override {
     if (!windows_) return nullptr;
     const std::lock_guard lock(watched_->mutex);
     ++watched_->windows;
-    return inner().open_window(memory, bytes, space);
+    return inner().open_window(memory, space);
   }
   std::shared_ptr<Transport> subgroup(std::span<const int> ranks) override {
     return std::make_shared<WatchedTransport>(inner().subgroup(ranks), watched_, windows_);
@@ -462,6 +460,42 @@ TEST(Windows, ARankThatIsLostLeavesItsMemory) {
     }
     EXPECT_GT(stages, 10);
   }
+}
+
+// It says so itself, before a stage writes where others may still read: the transport would say it too late.
+TEST(Windows, APlanWhoseCallHasFailedComputesNoMore) {
+  run_local(2, [](int rank, const std::shared_ptr<Transport>& transport) {
+    constexpr std::int64_t kRows = 8, kHidden = 24, kHeld = 64;
+    PlanOptions options;
+    options.contract = parse_contract("bf16-tree-v1");
+    options.shape = {kHidden, 2 * kHeld};
+    options.max_tokens = kRows;
+    options.layout = {2, 1, false};
+    options.cover_exchange = CoverExchange::slice_owner;
+    options.backward = false;
+    options.transport = transport;
+    if (rank == 0) options.engine = std::make_shared<FailingEngine>(1);
+    Plan plan(options);
+    std::vector<std::uint16_t> x(kRows * kHidden), y(kRows * kHidden), weight(kHeld * kHidden);
+    ForwardArgs args;
+    args.x = host_view(std::as_const(x).data(), kRows, kHidden);
+    args.y = host_view(y.data(), kRows, kHidden);
+    args.weights.gate = args.weights.up = host_view(std::as_const(weight).data(), kHeld, kHidden);
+    args.weights.down = host_view(std::as_const(weight).data(), kHidden, kHeld);
+    args.tokens = kRows;
+    const auto failure = [&](ErrorCode code) {
+      try {
+        plan.forward(args);
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), code) << error.what();
+        return std::string(error.what());
+      }
+      ADD_FAILURE() << "no error";
+      return std::string();
+    };
+    const std::string first = failure(rank == 0 ? ErrorCode::out_of_memory : ErrorCode::lost_rank);
+    EXPECT_EQ(failure(ErrorCode::lost_rank), first);
+  });
 }
 
 }  // namespace

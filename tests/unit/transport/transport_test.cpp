@@ -145,7 +145,7 @@ void check_window(Transport& transport, int base) {
              me = static_cast<std::size_t>(transport.rank());
   const auto memory = std::make_shared<std::vector<int>>(ranks, -1);
   const std::shared_ptr<void> opened(memory, memory->data());
-  const auto window = transport.open_window(opened, ranks * sizeof(int), MemorySpace::host);
+  const auto window = transport.open_window(opened, MemorySpace::host);
   ASSERT_NE(window, nullptr);
   EXPECT_EQ(window->of(transport.rank()), memory->data());
   for (int to = 0; to < transport.size(); ++to)
@@ -181,9 +181,9 @@ TEST(LocalTransport, WhatAWindowOpensOutlivesItsRank) {
   std::thread first([&] {
     const auto mine = std::make_shared<int>(1);
     memory = mine;
-    transports[0]->open_window(mine, sizeof(int), MemorySpace::host);
+    transports[0]->open_window(mine, MemorySpace::host);
   });
-  others = transports[1]->open_window(std::make_shared<int>(2), sizeof(int), MemorySpace::host);
+  others = transports[1]->open_window(std::make_shared<int>(2), MemorySpace::host);
   first.join();
   ASSERT_FALSE(memory.expired());
   EXPECT_EQ(*static_cast<int*>(others->of(0)), 1);
@@ -197,7 +197,7 @@ TEST(LocalTransport, ARankThatIsLostOpensNoWindow) {
   EXPECT_THROW(run_local(3,
                          [](int rank, const std::shared_ptr<Transport>& transport) {
                            if (rank == 1) throw Error(ErrorCode::bad_file, "rank one has no file");
-                           transport->open_window(std::make_shared<int>(), sizeof(int), MemorySpace::host);
+                           transport->open_window(std::make_shared<int>(), MemorySpace::host);
                            ADD_FAILURE() << "a window without rank 1";
                          }),
                Error);
@@ -207,10 +207,9 @@ TEST(LocalTransport, ARankThatIsLostOpensNoWindow) {
 TEST(ForwardingTransports, OpenNoWindows) {
   run_local(2, [](int, const std::shared_ptr<Transport>& transport) {
     const auto counting = counting_transport(transport, std::make_shared<Moved>());
-    EXPECT_EQ(counting->open_window(std::make_shared<int>(), sizeof(int), MemorySpace::host), nullptr);
+    EXPECT_EQ(counting->open_window(std::make_shared<int>(), MemorySpace::host), nullptr);
     const std::vector<int> all = {0, 1};
-    EXPECT_EQ(counting->subgroup(all)->open_window(std::make_shared<int>(), sizeof(int), MemorySpace::host),
-              nullptr);
+    EXPECT_EQ(counting->subgroup(all)->open_window(std::make_shared<int>(), MemorySpace::host), nullptr);
   });
 }
 
